@@ -1,4 +1,6 @@
-"""The group coordinator of a broker: which partition of `__consumer_offsets` a group is in, and who may ask for it."""
+"""The group coordinator of a broker: finds the partition of `__consumer_offsets` of a group, and runs operations on
+it.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,13 @@ class GroupCoordinator:
         config: the broker's settings.
         image: the state of the cluster.
         topic_creation: creates `__consumer_offsets`.
-        partitions: those that the broker leads.
-        clock: the broker's.
-        rng: for the ids of members.
-        stats: what is counted.
+        partitions: the partitions that the broker leads.
+        clock: the broker's clock.
+        rng: random numbers for member ids.
+        stats: the counters for metrics.
 
     Attributes:
-        topic: where their state is.
+        topic: the topic with their state.
         runtime: keeps the state of each partition.
     """
 
@@ -79,7 +81,7 @@ class GroupCoordinator:
         )
 
     def follow(self, records: Sequence[Message]) -> None:
-        """Take note of a change of the metadata; a listener of the metadata log."""
+        """Apply a change of the metadata; a listener of the metadata log."""
         if self._topics.follow(records):
             for shard in self.runtime.shards(complete=False):
                 for group in shard.consumers.values():
@@ -91,41 +93,41 @@ class GroupCoordinator:
             try:
                 self.runtime.write(partition, lambda shard: shard.forget_deleted_topics())
             except (CoordinatorLoadInProgressError, NotCoordinatorError):
-                # Whoever loads the partition does it then.
+                # The next load of the partition removes them.
                 continue
             except KafkaError as error:
                 logger.error("the offsets of deleted topics stay in %s-%d: %s", OFFSETS_TOPIC, partition, error)
 
     def shard(self, group_id: str) -> GroupShard:
-        """The state of the partition a group is in, to be read.
+        """Return the state of the partition of a group, for reading.
 
         Raises:
-            CoordinatorLoadInProgressError: it is being loaded.
-            NotCoordinatorError: this broker does not have it.
+            CoordinatorLoadInProgressError: the partition is being loaded.
+            NotCoordinatorError: another broker coordinates the group.
         """
         return self.runtime.shard(self.topic.partition_for(group_id))
 
     def write(self, group_id: str, operation: Callable[[GroupShard], CoordinatorResult[T]]) -> T:
-        """Carry out an operation on the partition a group is in; see `CoordinatorRuntime.write`.
+        """Run an operation on the partition of a group; see `CoordinatorRuntime.write`.
 
         Raises:
             CoordinatorLoadInProgressError, NotCoordinatorError: as `shard` does.
-            KafkaError: the operation's own, or that its records could not be stored.
+            KafkaError: the error of the operation, or of storing its records.
         """
         return self.runtime.write(self.topic.partition_for(group_id), operation)
 
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest, verifier: PartitionVerifier, support: ClientSupport
     ) -> TxnOffsetCommitResponse:
-        """Store offsets of a group that count once the transaction is committed.
+        """Store offsets of a group that become valid when the transaction is committed.
 
         Parameters:
-            verifier: confirms that the group's partition is part of the transaction.
-            support: what the producer knows of KIP-890.
+            verifier: verifies that the partition of the group belongs to the transaction.
+            support: the support of the producer for KIP-890.
 
         Raises:
             InvalidProducerEpochError, InvalidPidMappingError, ConcurrentTransactionsError, TransactionAbortableError,
-            InvalidTxnStateError: the partition that the group is in is not part of the transaction.
+            InvalidTxnStateError: the partition of the group does not belong to the transaction.
             KafkaError: the group's coordinator refuses, or the records could not be stored.
         """
         partition = self.topic.partition_for(request.group_id)

@@ -1,4 +1,4 @@
-"""The clock and the timers that groups of both protocols use, those of a partition's runtime or of a test."""
+"""The interface of clock and timers for groups of both protocols, implemented by a partition's runtime and by tests."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ Result = CoordinatorResult[None]
 NOTHING: Result = CoordinatorResult((), None)
 
 RETRY_AFTER_MS = 500
-"""When what a timer was to write is tried again."""
+"""When an operation of a timer is retried after a failed write."""
 
 
 class CoordinatorTimer(Protocol):
     """The clock of a coordinator's partition, and operations at later times (Kafka's `CoordinatorTimer`)."""
 
     def now(self) -> int:
-        """The time, milliseconds since the epoch."""
+        """Return the time, in milliseconds since the epoch."""
 
     def schedule(
         self, name: str, delay_ms: int, operation: Callable[[], Result], retry_after_ms: int | None = None
     ) -> None:
-        """Carry out an operation later; in the place of one with the same name."""
+        """Run an operation later; it replaces one with the same name."""
 
     def cancel(self, name: str) -> None:
-        """Forget an operation."""
+        """Cancel an operation."""

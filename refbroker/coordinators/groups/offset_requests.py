@@ -1,8 +1,7 @@
-"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete, as Kafka's coordinator carries them out on the groups of
-a partition.
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete on the groups of a partition, as in Kafka's coordinator.
 
-Sans I/O: the time comes in from outside, and what changes is in the records that are given back. Who may see and
-change a topic, which topics there are and what their ids are is the handlers' business.
+Sans I/O: the time is a parameter, and changes are returned as records. Elsewhere: permissions for topics, their
+existence and their ids, which the handlers check.
 """
 
 from __future__ import annotations
@@ -43,7 +42,8 @@ from refbroker.coordinators.runtime import CoordinatorResult
 DEFAULT_RETENTION_TIME = -1
 NO_OFFSET = -1
 FIRST_WITH_GROUP_ID_NOT_FOUND = 9
-# Of OffsetCommit: members of consumer groups must use one that has member epochs, which TxnOffsetCommit always has.
+# The first version of OffsetCommit with member epochs, which members of consumer groups must use; TxnOffsetCommit
+# always has them.
 _ANY_VERSION = 2**15 - 1
 
 FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
@@ -57,11 +57,11 @@ class OffsetRequests:
     Parameters:
         groups: the classic groups of the partition, by id.
         consumers: its consumer groups, by id.
-        offsets: what they have committed.
-        metadata_max_size: what a client may have kept with an offset, in characters as Java counts them, whatever the
-            name of the setting says.
+        offsets: their committed offsets.
+        metadata_max_size: the maximum length of the metadata of an offset, in characters as Java counts them, although
+            the name of the setting says bytes.
         now: the time, milliseconds since the epoch.
-        keep_alive: told of a sign of a member.
+        keep_alive: called for a member that has sent a request.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class OffsetRequests:
     # OffsetCommit
 
     def commit(self, request: OffsetCommitRequest, version: int) -> CoordinatorResult[OffsetCommitResponse]:
-        """Store offsets; their topics have both name and id.
+        """Store offsets, whose topics have both name and id.
 
         Raises:
             GroupIdNotFoundError, UnknownMemberIdError, FencedInstanceIdError, IllegalGenerationError,
@@ -115,14 +115,14 @@ class OffsetRequests:
         return CoordinatorResult(records, OffsetCommitResponse(topics=topics))
 
     def _check_sender(self, request: OffsetCommitRequest, version: int) -> ConsumerMember | None:
-        """See that the sender may commit; gives it when each partition has to be checked as well."""
+        """Check that the sender may commit; return its member if each partition must be checked too."""
         consumers = self._consumers.get(request.group_id)
         if consumers is not None:
             return consumers.check_commit(request.member_id, request.generation_id_or_member_epoch, version)
         group = self._groups.get(request.group_id)
         if group is None:
             if request.generation_id_or_member_epoch < 0:
-                # An administrator, or a consumer that assigns by itself: the group comes into being for its offsets.
+                # An administrator, or a consumer with `assign()`: the group is created for its offsets.
                 return None
             if version >= FIRST_WITH_GROUP_ID_NOT_FOUND:
                 raise GroupIdNotFoundError(f"Group {request.group_id} not found.")
@@ -141,13 +141,13 @@ class OffsetRequests:
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, topic_id: Callable[[str], UUID]
     ) -> CoordinatorResult[TxnOffsetCommitResponse]:
-        """Store offsets as part of a transaction, with which they count or are forgotten.
+        """Store offsets in a transaction, which makes them valid or drops them when it ends.
 
-        A producer need not say for which member of the group it is; if it does, that must be one, of this generation
-        (KIP-447). Whether the group is in a rebalance makes no difference.
+        A producer need not send the member for which it commits; if it does, the member must belong to the current
+        generation (KIP-447). A rebalance of the group makes no difference.
 
         Parameters:
-            topic_id: of a topic that exists, by its name.
+            topic_id: returns the id of an existing topic by name.
 
         Raises:
             UnknownMemberIdError, FencedInstanceIdError, IllegalGenerationError, CoordinatorNotAvailableError: the
@@ -176,7 +176,7 @@ class OffsetRequests:
         return CoordinatorResult(records, TxnOffsetCommitResponse(topics=topics))
 
     def _check_transactional_sender(self, request: TxnOffsetCommitRequest) -> ConsumerMember | None:
-        """See that the producer may commit; gives the member when each partition has to be checked as well."""
+        """Check that the producer may commit; return its member if each partition must be checked too."""
         generation, member_id, instance_id = request.generation_id, request.member_id, request.group_instance_id
         is_anonymous = generation < 0 and not member_id and instance_id is None
         consumers = self._consumers.get(request.group_id)
@@ -208,15 +208,17 @@ class OffsetRequests:
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> FetchedGroup:
-        """What a group has committed; nothing when there is no such group.
+        """Return the committed offsets of a group; none for a group that does not exist.
 
         Parameters:
-            topics: which are wanted, by name and, when the client gave it, by id as well; None for all.
-            require_stable: whether offsets that an open transaction is to change are errors.
-            member_id, member_epoch: who asks, None and -1 when it does not say; only consumer groups want to know.
+            topics: the requested topics, by name, and by id if the client sent it; None for all.
+            require_stable: whether offsets that an open transaction may change are errors.
+            member_id, member_epoch: the sender; None and -1 if the client has not sent them; checked only in consumer
+                groups.
 
         Raises:
-            UnknownMemberIdError, StaleMemberEpochError, IllegalGenerationError: it is no member, or has another epoch.
+            UnknownMemberIdError, StaleMemberEpochError, IllegalGenerationError: it is not a member, or has another
+                epoch.
         """
         consumers = self._consumers.get(group_id)
         if consumers is not None:
@@ -236,7 +238,7 @@ class OffsetRequests:
             for number in topic.partition_indexes:
                 found = known.get(topic.name, {}).get(number)
                 if found is not None and found.topic_id.int and topic.topic_id.int:
-                    # A topic that was deleted and made anew has nothing committed.
+                    # A topic that was created again has no committed offsets.
                     found = found if found.topic_id == topic.topic_id else None
                 place = GroupPartition(group_id, topic.name, number)
                 answer.topics[-1].partitions.append(self._fetched(place, found, require_stable))
@@ -261,11 +263,11 @@ class OffsetRequests:
     # OffsetDelete
 
     def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
-        """Delete offsets of topics that nobody in the group is subscribed to.
+        """Delete offsets of topics to which no member of the group subscribes.
 
         Raises:
-            GroupIdNotFoundError: there is no such group.
-            GroupNotEmptyError: it has members, which are no consumers.
+            GroupIdNotFoundError: the group does not exist.
+            GroupNotEmptyError: it has members that are not consumers.
         """
         group = self._consumers.get(request.group_id) or self._groups.get(request.group_id)
         if group is None or group.state is GroupState.DEAD:
@@ -291,13 +293,13 @@ class OffsetRequests:
 
 
 def check_commit(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int) -> None:
-    """See that somebody may commit offsets of a classic group.
+    """Check that the sender may commit offsets of a classic group.
 
     Raises:
-        CoordinatorNotAvailableError: the group is gone.
-        UnknownMemberIdError, FencedInstanceIdError: the sender is no member, and the group is not empty.
-        IllegalGenerationError: it is one of another generation.
-        RebalanceInProgressError: the generation has begun, and nobody has an assignment in it yet.
+        CoordinatorNotAvailableError: the group was deleted.
+        UnknownMemberIdError, FencedInstanceIdError: the sender is not a member, and the group is not empty.
+        IllegalGenerationError: the sender is a member of another generation.
+        RebalanceInProgressError: the members of the generation have no assignments yet.
     """
     if group.state is GroupState.DEAD:
         raise CoordinatorNotAvailableError
@@ -313,5 +315,5 @@ def check_commit(group: ClassicGroup, member_id: str, instance_id: str | None, g
 
 
 def java_length(text: str) -> int:
-    """The length of a text as Java counts it."""
+    """Return the length of a text as Java counts it."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

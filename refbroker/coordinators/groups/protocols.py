@@ -1,9 +1,8 @@
-"""Which protocol a group speaks, and who therefore carries out a request of its members.
+"""The protocol of a group, which selects the handler of a member's request.
 
-A group has one id and is of one kind, classic or consumer. Requests of either protocol may come to either kind:
-without members the group becomes what the request asks for; with members, requests of the classic protocol are
-carried out on consumer groups as well, and a heartbeat of the consumer protocol makes a consumer group out of a
-classic one.
+A group has one id and is either classic or a consumer group, but both may receive requests of either protocol. Without
+members, a group becomes what the request requires. With members, consumer groups handle requests of the classic
+protocol too, and a heartbeat of the consumer protocol converts a classic group to a consumer group.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ logger = logging.getLogger(__name__)
 
 
 class Protocols:
-    """Carries out the requests of members on the groups of a partition.
+    """Handles the requests of members in the groups of a partition.
 
     Parameters:
         groups: the classic groups, by id.
-        classic: carries out requests on them.
-        environment: what requests on consumer groups need.
+        classic: handles requests for them.
+        environment: the parts that requests for consumer groups need.
     """
 
     def __init__(
@@ -62,11 +61,11 @@ class Protocols:
     def on_consumer_group_heartbeat(
         self, caller: Caller, request: ConsumerGroupHeartbeatRequest
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
-        """Take a client into a consumer group, keep it there or let it go; see `Heartbeats`.
+        """Add a client to a consumer group, keep it there or remove it; see `Heartbeats`.
 
         Raises:
-            GroupIdNotFoundError: there is no consumer group of that id, and none can come into being.
-            KafkaError: as `Heartbeats` does.
+            GroupIdNotFoundError: the consumer group does not exist and cannot be created.
+            KafkaError: raised by `Heartbeats`.
         """
         group_id, epoch = request.group_id, request.member_epoch
         classic, group = self._groups.get(group_id), self._consumers.get(group_id)
@@ -87,7 +86,7 @@ class Protocols:
     def _take_over(
         self, classic: ClassicGroup, caller: Caller, request: ConsumerGroupHeartbeatRequest
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
-        """The first member of the consumer protocol joins what is a classic group until now."""
+        """Convert a classic group when its first member with the consumer protocol joins."""
         records: list[CoordinatorRecord] = []
         if classic.is_empty:
             group = ConsumerGroup(classic.group_id)
@@ -108,10 +107,10 @@ class Protocols:
     # The classic protocol
 
     def on_join_group(self, caller: Caller, request: JoinGroupRequest, answer: AnswerJoin) -> Result:
-        """Make a client a member; the answer may come much later.
+        """Add a client to a group; the response may be sent much later.
 
         Raises:
-            KafkaError: a consumer group cannot have it.
+            KafkaError: the client cannot join a consumer group.
         """
         group = self._consumers.get(request.group_id)
         if group is None:
@@ -132,10 +131,10 @@ class Protocols:
         return CoordinatorResult([*group_tombstones(group), *result.records], None, written, replayed=False)
 
     def on_sync_group(self, request: SyncGroupRequest, answer: AnswerSync) -> Result:
-        """Give a member its assignment; the answer may have to wait for the leader's.
+        """Return a member's assignment; the response may have to wait for the leader's assignment.
 
         Raises:
-            KafkaError: a consumer group does not give it.
+            KafkaError: raised by a consumer group.
         """
         group = self._consumers.get(request.group_id)
         if group is None or group.is_empty:
@@ -143,10 +142,10 @@ class Protocols:
         return self._classic_members.on_sync_group(group, request, answer)
 
     def on_heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
-        """Keep a member in its group, and tell it when it has to join again.
+        """Keep a member in its group, and report that it has to rejoin.
 
         Raises:
-            KafkaError: it is no member, or not of this generation.
+            KafkaError: it is not a member, or has another generation.
         """
         group = self._consumers.get(request.group_id)
         if group is None:
@@ -154,10 +153,10 @@ class Protocols:
         return self._classic_members.on_heartbeat(group, request)
 
     def on_leave_group(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
-        """Take members out of their group.
+        """Remove members from their group.
 
         Raises:
-            UnknownMemberIdError: there is no such group.
+            UnknownMemberIdError: the group does not exist.
         """
         group = self._consumers.get(request.group_id)
         if group is None:

@@ -1,4 +1,4 @@
-"""The groups in one partition of `__consumer_offsets`: what its records say, and what may be asked of it."""
+"""The groups of one partition of `__consumer_offsets`: the state from its records, and the operations on it."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ MS_PER_MINUTE = 60_000
 
 
 class GroupShard:
-    """The groups in one partition; a state machine of the runtime.
+    """The groups of one partition; a state machine of the coordinator runtime.
 
     Parameters:
         context: time and timers.
         config: the broker's settings.
         image: the state of the cluster.
-        topics: of the cluster, as groups see them.
-        rng: for the ids of members.
-        stats: what is counted.
+        topics: the topics of the cluster, for groups.
+        rng: random numbers for member ids.
+        stats: the counters for metrics.
 
     Attributes:
-        partition: of `__consumer_offsets`.
+        partition: the number of the partition of `__consumer_offsets`.
         groups: the classic groups, by id.
         consumers: the consumer groups, by id; none has the id of a classic one.
-        protocols: carries out the requests of their members.
-        offsets: what the groups have committed.
+        protocols: handles the requests of their members.
+        offsets: the committed offsets of the groups.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class GroupShard:
         self.fetch_offsets = self._offset_requests.fetch
 
     def every_group(self) -> list[ClassicGroup | ConsumerGroup]:
-        """The groups of both kinds."""
+        """Return the groups of both kinds."""
         return [*self.groups.values(), *self.consumers.values()]
 
     # Offsets
@@ -134,7 +134,7 @@ class GroupShard:
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest
     ) -> CoordinatorResult[TxnOffsetCommitResponse]:
-        """Store offsets of a group as part of a transaction; see `OffsetRequests.commit_in_transaction`."""
+        """Store offsets of a group in a transaction; see `OffsetRequests.commit_in_transaction`."""
         topics = self._image.topics
         result = self._offset_requests.commit_in_transaction(request, lambda name: topics[name].topic_id)
         self._stats.offsets_committed += len(result.records)
@@ -151,7 +151,7 @@ class GroupShard:
         return delete_group(self.groups, self.consumers, self.offsets, group_id)
 
     def expire(self) -> CoordinatorResult[None]:
-        """Let go of offsets and groups that were kept long enough, and look again after a while."""
+        """Remove expired offsets and groups, and schedule the next check."""
         config = self._config
         self._context.schedule("expiry", config.integer("offsets.retention.check.interval.ms"), self.expire)
         retention_ms = config.integer("offsets.retention.minutes") * MS_PER_MINUTE
@@ -160,7 +160,7 @@ class GroupShard:
         return CoordinatorResult(records, None, atomic=False)
 
     def forget_deleted_topics(self) -> CoordinatorResult[None]:
-        """Let go of the offsets of topics that are gone."""
+        """Remove the offsets of deleted topics."""
         topics = self._image.topics
 
         def topic_id(name: str) -> uuid.UUID | None:
@@ -169,10 +169,10 @@ class GroupShard:
 
         return CoordinatorResult(records_of_deleted_topics(self.offsets, topic_id), None, atomic=False)
 
-    # What the runtime asks for
+    # Called by the runtime
 
     def replay(self, key: Message, value: Message | None, producer_id: int, offset: int) -> None:
-        """Take over what a record says."""
+        """Apply a record."""
         if isinstance(key, GroupMetadataKey):
             if value is None:
                 self.groups.pop(key.group, None)
@@ -182,31 +182,31 @@ class GroupShard:
         elif isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue | LegacyOffsetCommitValue)
             if value is not None and key.group not in self.groups and key.group not in self.consumers:
-                # A group that has never had members is there for its offsets, and has no record of its own.
+                # A group that has never had members exists for its offsets, and has no record of its own.
                 self.groups[key.group] = ClassicGroup(key.group, self._context.now)
             self.offsets.replay(key, value, producer_id, offset)
         else:
             begun = replay(self.consumers, key, value)
             if begun is not None:
-                # It has been taken for one that is there for its offsets alone, whose records came first.
+                # It was created for its offsets, whose records came first.
                 self.groups.pop(begun.group_id, None)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Take over, or forget, the offsets of a transaction."""
+        """Add or drop the offsets of a transaction."""
         self.offsets.end_transaction(producer_id, committed=committed)
 
     def loaded(self) -> None:
-        """Begin: the groups' members have a session's time to be heard of."""
+        """Start the timers: each member has a session timeout to send a heartbeat."""
         for group in self.groups.values():
             self._classic.on_loaded(group)
         for consumers in self.consumers.values():
             self._sessions.loaded(consumers)
         self._context.schedule("expiry", self._config.integer("offsets.retention.check.interval.ms"), self.expire)
-        # Topics may have been deleted while nobody coordinated this partition. One that a commit has named is known
-        # here by now: the leader that took the commit knew it, and this broker has learned later that it leads.
+        # Topics may have been deleted while this partition had no coordinator. A topic in a commit is known here,
+        # because the leader that accepted the commit knew it, and this broker learned later that it is the leader.
         self._context.schedule("deleted topics", 0, self.forget_deleted_topics)
 
     def unloaded(self) -> None:
-        """End: whoever waits has to find the new coordinator."""
+        """Stop: waiting requests get an error, so that clients find the new coordinator."""
         for group in self.groups.values():
             self._classic.on_unloaded(group)

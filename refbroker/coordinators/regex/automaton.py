@@ -1,8 +1,8 @@
 """Matches whole texts in linear time: a nondeterministic automaton, made deterministic as far as texts need it.
 
-Each node of an expression becomes instructions. To match, the automaton keeps the set of instructions that may come
-next, and what was read before them as far as assertions ask for it; both together are a state. Where a state leads
-with a character is worked out once and remembered, so that a text costs one look-up for each of its characters.
+Each node of an expression becomes instructions. While matching, a state consists of the possible next instructions and
+of what assertions need to know about the previous character. The next state for a character is computed once and
+cached, so that a text costs one look-up per character.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from refbroker.coordinators.regex.errors import RegexError
 from refbroker.coordinators.regex.syntax import Assertion, Characters, Choice, Node, Repeat, Sequence
 
 SIZE_LIMIT = 5_000
-"""Instructions; an expression that needs more, as by repetitions of repetitions, is refused."""
+"""Instructions; an expression that needs more, as with nested repetitions, is refused."""
 REMEMBERED = 200_000
-"""Places in states that are remembered before all are forgotten."""
+"""The number of cached instructions in states, after which the cache is cleared."""
 
 _START, _LINE_END, _WORD, _OTHER = "start", "line end", "word", "other"
-"""What was read before a place, as far as assertions can tell it apart."""
+"""What was read before a position, as far as assertions need it."""
 
 
 class _Take(NamedTuple):
@@ -30,14 +30,14 @@ class _Take(NamedTuple):
 
 
 class _Check(NamedTuple):
-    """Go on if an assertion holds."""
+    """Continue if an assertion holds."""
 
     kind: str
     next: int
 
 
 class _Fork(NamedTuple):
-    """Go on at each of these."""
+    """Continue at each of these."""
 
     next: tuple[int, ...]
 
@@ -46,12 +46,12 @@ _Instruction = _Take | _Check | _Fork
 
 
 class _State:
-    """Where the automaton may be between two characters.
+    """The possible instructions between two characters.
 
     Attributes:
-        places: the instructions that may come next.
-        before: what was read last, as far as assertions can tell it apart.
-        steps: the state that each character leads to, as far as that is known.
+        places: the possible next instructions.
+        before: the class of the previous character, for assertions.
+        steps: the next state for each character, as far as it was computed.
     """
 
     __slots__ = ("before", "places", "steps")
@@ -111,7 +111,9 @@ class Automaton:
         return following
 
     def _reached(self, state: _State, character: str) -> set[int]:
-        """Return the instructions that a state reaches without reading, before a character; an empty one is the end."""
+        """Return the instructions that a state reaches before it reads a character; an empty character stands for the
+        end.
+        """
         waiting, reached = list(state.places), set(state.places)
         while waiting:
             instruction = self._instructions[waiting.pop()]
@@ -136,7 +138,7 @@ class Automaton:
         return len(self._instructions) - 1
 
     def _compile(self, node: Node, following: int) -> int:
-        """Add the instructions of a node that go on at `following`; return where they begin."""
+        """Add the instructions of a node that continue at `following`; return the first one."""
         if isinstance(node, Characters):
             return self._emit(_Take(node.chars, following))
         if isinstance(node, Assertion):
@@ -168,7 +170,7 @@ def _kind(character: str) -> str:
 
 
 def _holds(kind: str, before: str, character: str) -> bool:
-    """Return whether an assertion holds between what was read and the next character, which is empty at the end."""
+    """Return whether an assertion holds between the previous and the next character, which is empty at the end."""
     if kind == "A":
         return before == _START
     if kind == "z":

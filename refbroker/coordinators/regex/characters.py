@@ -13,11 +13,11 @@ LAST = 0x10FFFF
 Range = tuple[int, int]
 
 _DOTLESS_I = 0x131
-"""It has a capital letter, and Unicode's simple folding keeps it apart all the same."""
+"""It has a capital letter, but Unicode's simple folding maps it to itself."""
 _LIKE_ASCII = {"k": "\N{KELVIN SIGN}", "s": "\N{LATIN SMALL LETTER LONG S}"}
-"""Letters beyond ASCII that differ from one of ASCII's by nothing but their case."""
+"""Letters outside of ASCII that differ from an ASCII letter only by case."""
 _CASED_END = 0x1E944
-"""Behind the last letter that has a case."""
+"""The code point after the last letter with case."""
 
 
 class CharSet(NamedTuple):
@@ -25,10 +25,10 @@ class CharSet(NamedTuple):
 
     Attributes:
         ranges: pairs of the first and the last code point.
-        categories: Unicode's, by one or two letters, such as `Lu`, or `L` for all that begin with it.
-        others: sets that belong to this one.
-        folded: whether the case of a letter does not matter in `ranges` and `categories`.
-        negated: whether it is all but these.
+        categories: Unicode categories of one or two letters: `Lu`, or `L` for all that begin with it.
+        others: further sets that are part of this one.
+        folded: whether `ranges` and `categories` ignore case.
+        negated: whether the set is the complement.
     """
 
     ranges: Sequence[Range] = ()
@@ -46,7 +46,7 @@ class CharSet(NamedTuple):
     def _has(self, point: int) -> bool:
         if any(first <= point <= last for first, last in self.ranges):
             return True
-        # Unicode's unassigned code points have a category in Python, and none in RE2.
+        # Unassigned code points have a category in Python, and none in RE2.
         category = unicodedata.category(chr(point)) if self.categories else "Cn"
         return category != "Cn" and category.startswith(tuple(self.categories))
 
@@ -57,7 +57,7 @@ def _letters(text: str) -> list[Range]:
 
 
 PERL = {"d": _letters("09"), "s": _letters("\t\n\f\r  "), "w": _letters("09AZ__az")}
-"""The classes of Perl, by the letter behind the backslash."""
+"""The classes of Perl, by the letter after the backslash."""
 
 POSIX = {
     "alnum": _letters("09AZaz"),
@@ -83,15 +83,15 @@ CATEGORIES = frozenset(major + minor for major, minors in _MAJOR.items() for min
 
 
 def is_word(character: str) -> bool:
-    """Return whether a character is part of a word, as `\\b` sees it."""
+    """Return whether a character is part of a word, for `\b`."""
     return character.isascii() and (character.isalnum() or character == "_")
 
 
 @cache
 def fold_orbit(point: int) -> frozenset[int]:
-    """Return the code points that differ from one by nothing but their case, itself included."""
+    """Return the code points that differ from one only by case, itself included."""
     if point < 0x80:
-        # Without the table, which takes a while to make.
+        # Computed without the table, which takes a while to create.
         letter = chr(point)
         return frozenset(map(ord, (letter.lower(), letter.upper(), *_LIKE_ASCII.get(letter.lower(), ""))))
     return _orbits().get(_fold(point), frozenset({point}))

@@ -1,9 +1,9 @@
 """The check that partitions belong to a transaction before records are appended to them (KIP-890).
 
 Without this check, a delayed batch could reopen a transaction after its markers were written, and READ_COMMITTED
-readers would wait forever. For transactions version 2 the check adds the partitions, since those clients do not name
-them beforehand. The version of a request tells whether its client knows TRANSACTION_ABORTABLE, which is newer than the
-APIs.
+readers would wait indefinitely. For transactions version 2 the check adds the partitions, since those clients do not
+name them beforehand. The version of a request tells whether its client knows TRANSACTION_ABORTABLE, which is newer than
+the APIs.
 
 Elsewhere: what a log remembers of a check (`refbroker.log.verification`).
 """
@@ -25,7 +25,7 @@ from refbroker.metadata.partitions import Partitions
 
 
 class ClientSupport(enum.Enum):
-    """What a client knows of KIP-890."""
+    """The support of a client for KIP-890."""
 
     NONE = "none"
     ABORTABLE_ERROR = "abortable error"
@@ -33,7 +33,7 @@ class ClientSupport(enum.Enum):
 
 
 class AddPartitionsToTxnManager(Protocol):
-    """What asks the transaction coordinator."""
+    """Sends verifications to the transaction coordinator."""
 
     def verify(
         self,
@@ -44,23 +44,23 @@ class AddPartitionsToTxnManager(Protocol):
         *,
         add: bool,
     ) -> Mapping[TopicPartitionKey, KafkaError | None]:
-        """See that partitions are part of a transaction.
+        """Verify that partitions belong to a transaction.
 
         Parameters:
-            add: whether to add the partitions that are not.
+            add: whether to add missing partitions.
 
         Returns:
-            What is wrong with each partition, None for those that are in the transaction.
+            The error of each partition, None for those in the transaction.
         """
 
 
 class PartitionVerifier:
-    """Asks for the partitions of a broker.
+    """Verifies the partitions of a broker.
 
     Parameters:
         config: the broker's settings.
-        partitions: those that the broker leads.
-        transactions: asks the coordinator, which is the broker itself.
+        partitions: the partitions that the broker leads.
+        transactions: the coordinator, which is the broker itself.
     """
 
     def __init__(self, config: BrokerConfig, partitions: Partitions, transactions: AddPartitionsToTxnManager) -> None:
@@ -76,18 +76,18 @@ class PartitionVerifier:
         sequences: Mapping[TopicPartitionKey, int],
         support: ClientSupport,
     ) -> dict[TopicPartitionKey, KafkaError]:
-        """Confirm that partitions are part of a transaction, and add them to one of version 2.
+        """Verify that partitions belong to a transaction; with version 2, add them.
 
-        A partition that has records of the transaction already needs no confirmation. To those without an error batches
-        may be appended until the event loop goes on.
+        A partition with records of the transaction needs no verification. Batches may be appended to partitions without
+        an error in the same turn of the event loop.
 
         Parameters:
-            sequences: the first sequence of what is to be appended to each; NO_SEQUENCE for a coordinator's batches,
-                whose order is not checked.
-            support: what the client knows.
+            sequences: the first sequence to append to each; NO_SEQUENCE for batches of a coordinator, whose order is
+                not checked.
+            support: the support of the client.
 
         Returns:
-            What is wrong, for those that may not be appended to.
+            The errors of the partitions that must not be appended to.
         """
         adds = support is ClientSupport.TRANSACTIONS_V2
         if not adds and not self._config.boolean("transaction.partition.verification.enable"):

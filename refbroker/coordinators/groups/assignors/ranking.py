@@ -1,14 +1,14 @@
-"""Subscribers by how many partitions they have, for `uniform_heterogeneous`: who is to receive next, who to give.
+"""Subscribers in the order of their number of partitions, for `uniform_heterogeneous`: the next receiver and giver.
 
     partitions        receivers            givers
         3                                 [ c  d ]
         2                             b
         1          [ a  e  f ]
 
-Those with the fewest are the receivers. Each of them gets one partition, in turn; then they all stand one higher,
-those who stood there already join them at the end, and the first one's turn comes again. Givers are the mirror image:
-from the last one down, then one lower and joined by those who are there. A giver that has nothing to give is left out;
-the last of the givers takes its place in the row.
+The subscribers with the fewest partitions are the receivers. Each of them gets one partition, in turn. Then all are one
+level higher, those already at that level join them at the end, and the first one is next again. Givers are the mirror
+image: from the last one down, then one level lower, joined by those at that level. A giver without a partition to give
+is excluded, and the last giver takes its place.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Ranking:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether givers stand at most one higher than receivers, so that moving a partition would not help."""
+        """Whether the givers are at most one level above the receivers, so that moving a partition would not help."""
         return self._giving_level - self._receiving_level <= 1
 
     def next_receiver(self) -> str:

@@ -1,14 +1,14 @@
-"""The assignor `uniform` where members are subscribed to different topics.
+"""The assignor `uniform` for members with different subscriptions.
 
-1. Members keep what they have of the topics they are subscribed to.
-2. Partitions nobody has are given to the subscribers of their topic that have the fewest, topics with the most
+1. Members keep their partitions of subscribed topics.
+2. Unassigned partitions go to the subscribers of their topic with the fewest partitions, topics with the most
    partitions per subscriber first.
-3. Topic by topic, partitions go from the subscribers with the most to those with the fewest until the two differ by
-   one at most, again and again until nothing moves, at most 16 times. With subscriptions that overlap without being
-   the same this comes close to balance, and may not reach it.
+3. Topic by topic, partitions move from the subscribers with the most to those with the fewest until these differ by at
+   most one. This repeats until nothing moves, at most 16 times. With overlapping but different subscriptions the result
+   is close to balanced, but not always balanced.
 
-Who is next of several with as many partitions is as in Kafka, whose broker may have had the group before: see
-`Ranking`.
+The order among members with equally many partitions is Kafka's, because a Kafka broker may have coordinated the group
+before: see `Ranking`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class HeterogeneousAssignment:
     """Computes an assignment.
 
     Parameters:
-        group: what there is to know.
+        group: the members and topics of the group.
     """
 
     def __init__(self, group: GroupSpec) -> None:
@@ -51,7 +51,7 @@ class HeterogeneousAssignment:
                         self._owners[topic][partition] = member_id
 
     def build(self) -> dict[str, Assignment]:
-        """The assignment of each member."""
+        """Return the assignment of each member."""
         topics = sorted((topic for topic in self._owners if self._subscribers[topic]), key=self._order)
         for topic in topics:
             self._give_out(topic)
@@ -73,7 +73,7 @@ class HeterogeneousAssignment:
         return -Fraction(self._group.partitions[topic], count), count, high ^ _LONG_SIGN, low ^ _LONG_SIGN
 
     def _give_out(self, topic: UUID) -> None:
-        """Give the partitions nobody has to the subscribers with the fewest."""
+        """Assign unassigned partitions to the subscribers with the fewest partitions."""
         ranking = Ranking(self._subscribers[topic], self._sizes)
         for partition, owner in enumerate(self._owners[topic]):
             if owner is None:
@@ -83,17 +83,17 @@ class HeterogeneousAssignment:
 
     def _balance(self, topics: list[UUID]) -> None:
         for _ in range(MOST_ROUNDS):
-            # A topic may be unbalanced anew by what the next one has moved.
+            # Moves of the next topic may have unbalanced a topic again.
             moved = sum(self._balance_topic(topic) for topic in topics)
             if not moved:
                 return
 
     def _balance_topic(self, topic: UUID) -> bool:
-        """Move partitions of a topic between its subscribers; False when none had to be."""
+        """Move partitions of a topic between its subscribers; return False if none had to move."""
         ranking = Ranking(self._subscribers[topic], self._sizes)
         if ranking.spread <= 1:
             return False
-        # What somebody is given now he does not give away again.
+        # A member does not give away a partition that it has just received.
         owned: dict[str, list[int]] = {member_id: [] for member_id in self._subscribers[topic]}
         for partition, owner in enumerate(self._owners[topic]):
             if owner is not None:

@@ -1,9 +1,9 @@
-"""Members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+"""Members with the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-The coordinator assigns for them too: their metadata say what they are subscribed to and what they have. To each its
-JoinGroup is what a full heartbeat is to the others; its generation is its own epoch, there is no leader, and the
-answer comes at once. SyncGroup brings what it has at that epoch. Heartbeat tells it to join again when the target has
-moved on, when it has to give up partitions, or when those it waits for are free.
+The coordinator assigns their partitions too, because their metadata contain subscription and owned partitions. A
+JoinGroup is like a full heartbeat of the consumer protocol: the generation is the epoch of the member, there is no
+leader, and the response is immediate. SyncGroup returns the assignment at that epoch. Heartbeat makes the member rejoin
+if its target has changed, if it has to release partitions, or if partitions that it waits for are free.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class ClassicMembers:
     # LeaveGroup
 
     def on_leave_group(self, group: ConsumerGroup, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
-        """Remove members of either protocol from their group."""
+        """Remove members of either protocol from the group."""
         left: dict[str, ConsumerMember] = {}
         responses = []
         for identity in request.members:
@@ -255,7 +255,7 @@ def _leaving(group: ConsumerGroup, member_id: str, instance_id: str | None) -> C
     if instance_id is None:
         return group.member(member_id)
     if member_id == UNKNOWN_MEMBER:
-        # An administrator removes static members by their instance id.
+        # An administrator removes static members by instance id.
         known = group.static_member(instance_id)
         member_id = UNKNOWN_MEMBER if known is None else known.member_id
     return known_static_member(group, member_id, instance_id)

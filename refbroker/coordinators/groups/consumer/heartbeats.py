@@ -1,12 +1,12 @@
-"""ConsumerGroupHeartbeat: how clients become, stay and cease to be members of consumer groups.
+"""ConsumerGroupHeartbeat: how clients join, stay in and leave consumer groups.
 
-The member's epoch says what it wants: 0 joins, -1 leaves, -2 is a static member that leaves for a while, whatever is
-larger is the epoch it works in. A new member's first answer has its assignment, later ones when it has changed, or
-when the member tells everything about itself anew, as it does after an error. One that comes with the epoch before
-its own and with what it may have has not got the last answer, and is told again.
+The epoch of the member says what it wants: 0 joins, -1 leaves, -2 leaves temporarily (static members), and a positive
+number is its current epoch. The response has the assignment when the member joins, when the assignment has changed, and
+after a full heartbeat, which a member sends after an error. If a heartbeat has the previous epoch and partitions that
+the member may own, the last response was lost and is sent again.
 
-Static members: the place of one that has left for a while (-2) goes to the next one with its instance id, who comes
-under another member id; as long as it has not left, the next one gets UNRELEASED_INSTANCE_ID.
+The place of a static member that has left temporarily (-2) goes to the next one with its instance id, under a new
+member id. Until it has left, the next one gets UNRELEASED_INSTANCE_ID.
 """
 
 from __future__ import annotations
@@ -110,12 +110,12 @@ class Heartbeats:
         """Add a member, or keep it in its group.
 
         Parameters:
-            group: may not be in the log yet.
+            group: the group, which may not be in the log yet.
             records: the records to write before those of the heartbeat.
 
         Raises:
             GroupMaxSizeReachedError, UnknownMemberIdError, FencedMemberEpochError, UnreleasedInstanceIdError,
-            FencedInstanceIdError, InvalidRegularExpressionError: it is not taken in, or has to join anew.
+            FencedInstanceIdError, InvalidRegularExpressionError: it cannot join, or has to rejoin.
         """
         environment = self._environment
         settings = environment.settings(group.group_id)
@@ -225,7 +225,7 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None
     """Check that a heartbeat has the member's epoch, or the previous one if its response may be lost.
 
     Raises:
-        FencedMemberEpochError: it is not.
+        FencedMemberEpochError: it has another epoch.
     """
     if epoch in (JOIN_EPOCH, member.epoch):
         return

@@ -1,12 +1,11 @@
-"""Regular expressions of topics, which members of consumer groups send to the coordinator (KIP-848).
+"""Regular expressions of topics in consumer groups, which the coordinator matches (KIP-848).
 
-A pattern has to match the whole name of a topic. One that is not in RE2's syntax is INVALID_REGULAR_EXPRESSION.
+A pattern must match the whole name of a topic. If its syntax is not RE2's, the error is INVALID_REGULAR_EXPRESSION.
 
-A new pattern is compiled in the heartbeat that brings it, and resolved in an operation of its own just after it. The
-topics are stored, and the group's epoch counts up when they are others than before. All patterns of a group are
-resolved anew, at most every ten seconds, at a heartbeat that finds new topics in the metadata, or that the last time
-is ten minutes ago, as in Kafka. Topics that are deleted go from the assignment at once, and from what was resolved
-the next time.
+A new pattern is compiled in the heartbeat that contains it, and resolved in a separate operation after it. The matching
+topics are stored, and the group epoch is incremented if they have changed. All patterns of a group are resolved again
+when a heartbeat finds new topics in the metadata, at most every ten seconds, and at least every ten minutes, as in
+Kafka. Deleted topics leave the assignment immediately, and the stored topics at the next resolution.
 """
 
 from __future__ import annotations
@@ -147,8 +146,8 @@ def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:
     try:
         compiled = compile_pattern(WHAT, pattern)
     except InvalidRegularExpressionError as error:
-        # It was compiled when it arrived, possibly by Apache Kafka: see `coordinators.regex` for what that also
-        # accepts.
+        # It was compiled when it arrived, possibly by Apache Kafka: see `coordinators.regex` for what Kafka accepts in
+        # addition.
         logger.error("%s Ignoring it.", error)
         return frozenset()
     return frozenset(name for name in names if compiled.fullmatch(name))

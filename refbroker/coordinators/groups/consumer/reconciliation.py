@@ -1,20 +1,20 @@
-"""The way of a member from its current partitions to its target assignment.
+"""The steps of a member from its current partitions to its target assignment.
 
-A partition must have been given up by one member before another one gets it. So a member first gives up what is not
-in its target any more (UNREVOKED_PARTITIONS), and stays at its epoch until a heartbeat says that it has. Then it
-comes to the target's epoch and gets what is free; if others still have some of it, it waits (UNRELEASED_PARTITIONS)
-and gets the rest, bit by bit, with later heartbeats. What stays with a member it keeps all the time.
+One member must release a partition before another one gets it. So a member first releases partitions that are not in
+its target (UNREVOKED_PARTITIONS), and stays at its epoch until a heartbeat confirms it. Then it advances to the epoch
+of the target and gets the free partitions. If others still own some of them, it waits (UNRELEASED_PARTITIONS) and gets
+the rest with later heartbeats. Partitions that stay assigned are never interrupted.
 
-    state                   when                              what
-    STABLE                  the target is newer               towards it
-                            it has changed its subscription   without topics it is not subscribed to any more
-                            else                              nothing
-    UNREVOKED_PARTITIONS    it has given up what it had to    towards the target
+    state                   condition                         step
+    STABLE                  the target is newer               advance towards it
+                            it has changed its subscription   revoke topics that it no longer subscribes to
+                            otherwise                         none
+    UNREVOKED_PARTITIONS    it has released its partitions    advance towards the target
                             it has changed its subscription   as above
-                            else                              nothing
-    UNRELEASED_PARTITIONS   always                            towards the target
-    UNKNOWN                 it says that it has nothing       towards the target
-                            else                              FENCED_MEMBER_EPOCH: join anew
+                            otherwise                         none
+    UNRELEASED_PARTITIONS   always                            advance towards the target
+    UNKNOWN                 it reports no partitions          advance towards the target
+                            otherwise                         FENCED_MEMBER_EPOCH, so that it rejoins
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     """Return the member after the next step; unchanged if none is possible.
 
     Raises:
-        FencedMemberEpochError: it has to give up everything, and join again.
+        FencedMemberEpochError: it has to release all partitions and rejoin.
     """
     return _STEPS[member.state](member, goal)
 

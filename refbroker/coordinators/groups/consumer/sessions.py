@@ -1,14 +1,15 @@
-"""The timers of a consumer group's members, and their removal, on request or by a timeout.
+"""The timers of members of consumer groups, and the removal of members.
 
-Timers, each by the name of the group and the member:
+Timers, each for a group and a member:
 
-    session   a heartbeat           the member is silent for too long
-    revoke    the member is told to give up partitions; it is still at that epoch after its rebalance timeout
-    join      a member of the classic protocol is told to join again; it has not after its rebalance timeout
-    sync      its JoinGroup; it has not asked for its assignment after its rebalance timeout
+    timer     starts with                                     expires
+    session   each heartbeat                                  after the session timeout
+    revoke    a response with partitions to revoke            after the rebalance timeout, unless they are released
+    join      a response that makes a classic member rejoin   after the rebalance timeout, without a JoinGroup
+    sync      the JoinGroup of a classic member               after the rebalance timeout, without a SyncGroup
 
-Who is late is out, its partitions are free, and the group's epoch counts up. When only members of the classic
-protocol are left, the group becomes a classic one, if the migration policy has it.
+When a timer expires, the member is removed, its partitions are free, and the group epoch is incremented. If only
+members with the classic protocol remain, the group becomes a classic one, if the migration policy permits it.
 """
 
 from __future__ import annotations

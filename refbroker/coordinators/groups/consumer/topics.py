@@ -1,8 +1,8 @@
-"""The topics as consumer groups see them, and the hash by which they notice changes.
+"""The topics of consumer groups, and the hash that detects changes.
 
-The hash of a topic is that of its id, name, partitions and the racks of their replicas, the hash of a group is that
-of its topics' hashes, both Kafka's to the bit. Topics are looked at when the metadata says that they have changed;
-which groups are concerned shows when they compare.
+The hash of a topic covers its id, name, partitions and the racks of their replicas. The hash of a group covers the
+hashes of its topics. Both equal Kafka's. After a change of topics in the metadata, hashes are computed again and groups
+compare them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class GroupTopics:
         image: returns the state of the cluster.
 
     Attributes:
-        version_with_new_topics: of the metadata, when a topic was last created.
+        version_with_new_topics: the offset in the metadata of the last new topic.
     """
 
     def __init__(self, image: Callable[[], ClusterImage]) -> None:
@@ -46,25 +46,25 @@ class GroupTopics:
         return self._image().next_offset - 1
 
     def names(self) -> Iterator[str]:
-        """The names of all topics."""
+        """Return the names of all topics."""
         return iter(self._image().topics)
 
     def named(self, name: str) -> TopicState | None:
-        """A topic, None when there is none of that name."""
+        """Return a topic by name, None if it does not exist."""
         return self._image().topics.get(name)
 
     def name_of(self, topic_id: UUID) -> str | None:
-        """The name of a topic, None when it is gone."""
+        """Return the name of a topic, None if it was deleted."""
         topic = self._image().topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
     def ids(self, names: Iterable[str]) -> dict[UUID, int]:
-        """The topics among these that exist, in the order of their names, and how many partitions each has."""
+        """Return those of the topics that exist, in the order of their names, with their numbers of partitions."""
         found = (self.named(name) for name in sorted(names))
         return {topic.topic_id: len(topic.partitions) for topic in found if topic is not None}
 
     def follow(self, records: Sequence[Message]) -> bool:
-        """Take note of a change of the metadata; False when no topic has changed."""
+        """Apply a change of the metadata; return False if no topic has changed."""
         changed = False
         for record in records:
             if isinstance(record, TopicRecord | PartitionRecord | PartitionChangeRecord | RemoveTopicRecord):
@@ -76,7 +76,7 @@ class GroupTopics:
         return changed
 
     def hash_of(self, names: Iterable[str]) -> int:
-        """The hash of the topics among these that exist, as a signed number; 0 without any."""
+        """Return the hash of those of the topics that exist, as a signed number; 0 without any."""
         hashes = [self._hash(topic) for topic in map(self.named, sorted(names)) if topic is not None]
         return 0 if not hashes else _hash(struct.pack(f"<{len(hashes)}q", *hashes))
 
@@ -93,10 +93,10 @@ class GroupTopics:
 
 
 def topic_hash(topic: TopicState, racks: Callable[[TopicState, int], list[str]]) -> int:
-    """The hash of a topic, as a signed number.
+    """Return the hash of a topic, as a signed number.
 
     Parameters:
-        racks: gives the racks of a partition's replicas.
+        racks: returns the racks of a partition's replicas.
     """
     count = len(topic.partitions)
     data = bytearray(_MAGIC)
@@ -110,7 +110,7 @@ def topic_hash(topic: TopicState, racks: Callable[[TopicState, int], list[str]])
 
 
 def _text(text: str) -> bytes:
-    """A text as the hash has it: characters of 16 bits, and how many."""
+    """Return a text as the hash uses it: UTF-16 and the number of its units."""
     encoded = text.encode("utf-16-le", "surrogatepass")
     return encoded + struct.pack("<i", len(encoded) // 2)
 

@@ -1,11 +1,11 @@
-"""What a change of a member means for its group, step by step; each step adds its records.
+"""A change of a member and of its group, in steps that each add records.
 
-1. The member: what it says of itself, if that has changed.
-2. The epoch: counts up when the member has changed its subscription, or the topics of the group are not what they were.
-   A regular expression counts once it is resolved.
-3. The target: computed anew when the epoch is ahead of it, with the assignor that most members want, but not before
-   `consumer.assignment.interval.ms` has passed since the last time; some later heartbeat does it then.
-4. The member again: one step on its way from what it has to what it is to have.
+1. The member: its subscription and properties, if they have changed.
+2. The epoch: incremented if the member has changed its subscription, or the topics of the group have changed. A regular
+   expression has an effect when it is resolved.
+3. The target: computed if the epoch is ahead of it, with the assignor that most members prefer. At most once in
+   `consumer.assignment.interval.ms`; otherwise a later heartbeat computes it.
+4. The member again: one step from its current partitions to its target.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ logger = logging.getLogger(__name__)
 
 
 class Environment(NamedTuple):
-    """What requests about consumer groups need.
+    """The parts that requests about consumer groups need.
 
     Attributes:
         groups: the consumer groups of the partition, by id.
-        topics: of the cluster.
-        settings: gives those of a group.
-        new_uuid: makes the id of a member that has none.
+        topics: the topics of the cluster.
+        settings: returns the settings of a group.
+        new_uuid: creates member ids.
         stats: counts rebalances.
     """
 
@@ -63,14 +63,14 @@ class MemberUpdate:
     """The change of a member.
 
     Parameters:
-        group: as it is.
-        member: as it was, or a new one.
-        updated: as it is to be.
-        records: to which those of the change are added.
+        group: the group before the change.
+        member: the member before the change, or a new one.
+        updated: the member after the change.
+        records: the list that the records of the change are added to.
 
     Attributes:
-        epoch: of the group when all is done.
-        subscription_changed: whether the member is subscribed to something else.
+        epoch: the epoch of the group after the change.
+        subscription_changed: whether the subscription of the member has changed.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class MemberUpdate:
         self.subscription_changed = False
 
     def describe_member(self) -> None:
-        """Steps 1 and 2.
+        """Add the records of steps 1 and 2.
 
         Raises:
-            InvalidRegularExpressionError: the member's cannot be used.
+            InvalidRegularExpressionError: the regular expression of the member is invalid.
         """
         group, member, updated = self._group, self._member, self._updated
         if updated != member:
@@ -121,7 +121,7 @@ class MemberUpdate:
             self._records.append(partition_metadata_tombstone(group.group_id))
 
     def assign(self) -> tuple[int, Assignment]:
-        """Step 3: the epoch of the target assignment, and what the member is to have."""
+        """Add the records of step 3; return the epoch of the target assignment, and the target of the member."""
         group, environment = self._group, self._environment
         settings, now = environment.settings(group.group_id), environment.timer.now()
         too_early = (
@@ -134,7 +134,7 @@ class MemberUpdate:
         members = group.members_with(self._updated)
         name = group.preferred_assignor(members.values())
         if name is None or name not in ASSIGNORS:
-            # Nobody asks for one, or the log has one that another broker had.
+            # No member requests one, or the log has one that this broker lacks.
             name = settings.assignors[0]
         targets = ASSIGNORS[name](self._spec(members))
         logger.info(
@@ -163,15 +163,15 @@ class MemberUpdate:
         return GroupSpec(specs, topics.ids(group.subscribed_topics(members.values())))
 
     def reconcile(self, epoch: int, target: Assignment, owned: Owned | None) -> ConsumerMember:
-        """Step 4: the member as it is then.
+        """Add the records of step 4; return the member after it.
 
         Parameters:
-            epoch: of the target assignment.
-            target: what the member is to have.
-            owned: what it says it has.
+            epoch: the epoch of the target assignment.
+            target: the target of the member.
+            owned: the partitions that it reports.
 
         Raises:
-            FencedMemberEpochError: it has to join anew.
+            FencedMemberEpochError: it has to rejoin.
         """
         group, member = self._group, self._updated
         if not self.subscription_changed and member.is_reconciled_to(epoch):

@@ -67,7 +67,6 @@ THIS_CHECK = ("docs/style.md", "tools/check_language.py", "tests/tools/test_chec
 
 PENDING: tuple[str, ...] = (
     "benchmarks",
-    "docs/spark.md",
     "examples",
     "kclient/records/_builder.pxd",
     "kclient/records/_columns.pyx",
@@ -76,7 +75,6 @@ PENDING: tuple[str, ...] = (
     "kclient/records/_handover.pyx",
     "kclient/records/_records.pxd",
     "kclient/records/_records.pyx",
-    "kclient/spark",
     "pyproject.toml",
     "setup.py",
     "tests",

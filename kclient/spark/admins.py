@@ -1,4 +1,4 @@
-"""Admin clients beside the consumers and producers of readers and writers, made from the options of these."""
+"""Admin clients for readers and writers, made from the options of their consumers and producers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _KNOWN = frozenset(dotted_name(AdminConfig, name) for name in AdminConfig.__stru
 
 
 def open_admin(client: Mapping[str, str]) -> Admin:
-    """Make an admin client that the caller closes; its calls wait as long as those of the client it stands beside.
+    """Return an admin client that the caller closes, with the timeouts of the consumer or producer.
 
     Parameters:
-        client: options of a consumer or a producer, by Kafka's dotted names; those that an admin client has too count.
+        client: options of a consumer or a producer, by Kafka's dotted names; those that an admin client lacks are
+            ignored.
     """
     options = {name: value for name, value in client.items() if name in _KNOWN}
     if _BLOCK in client:

@@ -1,6 +1,6 @@
-"""How much of what is there a micro-batch takes, as Spark's own Kafka connector decides it.
+"""The size of a micro-batch, decided as in Spark's own Kafka connector.
 
-Pure: ranges of offsets and the time in, offsets out. Leaves out where ranges begin and end (`micro_batches`).
+Pure: ranges of offsets and the time in, offsets out. Elsewhere: where ranges begin and end (`micro_batches`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from kclient.spark.offsets import Offsets, Range
 
 
 def admit(ranges: Iterable[Range], most: int | None) -> Offsets:
-    """Where each partition's part of the micro-batch ends.
+    """Return where each partition's part of the micro-batch ends.
 
-    Partitions share what is allowed in proportion to what they have, rounded down; but each that has something gets
-    one at least, so that a busy partition cannot keep a quiet one waiting forever. That may exceed the limit, by less
+    The limit is divided in proportion to the available offsets of partitions, rounded down. Each partition with new
+    offsets gets at least one, so that a busy partition cannot block a quiet one. So the limit may be exceeded by less
     than the number of partitions.
 
     Parameters:
-        ranges: all that could be read.
-        most: how many offsets of it may be; None for all.
+        ranges: the available offsets.
+        most: the limit in offsets; None for no limit.
     """
     chosen = list(ranges)
     total = sum(one.size for one in chosen)
@@ -32,10 +32,10 @@ def admit(ranges: Iterable[Range], most: int | None) -> Offsets:
 
 
 class Patience:
-    """Whether a micro-batch that would be small waits for more.
+    """Whether a small micro-batch waits for more records.
 
     Parameters:
-        longest_ms: how long after the micro-batch before it, in ms; the first one never waits.
+        longest_ms: the longest time since the previous micro-batch, in ms; the first one never waits.
     """
 
     def __init__(self, longest_ms: int) -> None:
@@ -43,12 +43,12 @@ class Patience:
         self._last: float | None = None
 
     def waits(self, available: int, least: int | None, now: float) -> bool:
-        """Whether to wait; if not, a micro-batch is made now.
+        """Return whether to wait; otherwise a micro-batch starts now.
 
         Parameters:
-            available: how many offsets could be read.
-            least: how many are worth a micro-batch; None for any.
-            now: seconds that grow.
+            available: the number of available offsets.
+            least: the smallest micro-batch in offsets; None for any.
+            now: seconds of a monotonic clock.
         """
         if least is not None and available < least and self._last is not None and now - self._last < self._longest:
             return True

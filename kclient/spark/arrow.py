@@ -1,8 +1,7 @@
-"""Fetched records as a batch in exactly the schema that was declared to Spark.
+"""Fetched records as an Arrow batch in the schema that was declared to Spark.
 
-The client's decoder fills most columns as they are; what differs is converted here by Arrow's own kernels, without a
-Python object per record: timestamps to microseconds, and headers to null where a record has none, as Spark's connector
-has them. Leaves out which columns there are (`schema`).
+The client's decoder fills most columns. The others are converted here by Arrow, without a Python object per record:
+timestamps to microseconds, and missing headers to null, as in Spark's connector. Elsewhere: the columns (`schema`).
 """
 
 from __future__ import annotations
@@ -28,17 +27,19 @@ _DECODED = {
     "timestampType": "timestamp_type",
     "headers": "headers",
 }
-"""By Spark's name, the client's name of each column; all records of a task are of one topic, which is no column."""
+"""By Spark's name, the client's name of each column. All records of a task have the same topic, which is not
+decoded.
+"""
 
 
 def to_batch(records: Records, partition: TopicPartition, columns: Sequence[str], end: int) -> pyarrow.RecordBatch:
-    """The records before the offset `end`, in Spark's columns.
+    """Return the records before the offset `end` in Spark's columns.
 
     Parameters:
-        records: of one partition.
-        partition: which.
-        columns: names of `schema.COLUMNS`, in order.
-        end: those from this offset on are left out; gaps in a log may have brought some.
+        records: the records of one partition.
+        partition: the partition.
+        columns: the names from `schema.COLUMNS`, in order.
+        end: where to stop; because of gaps in a log, the records may include later ones.
 
     Raises:
         SourceError: a value does not fit into Spark's type of the column.
@@ -48,7 +49,7 @@ def to_batch(records: Records, partition: TopicPartition, columns: Sequence[str]
     schema = arrow_schema(columns)
     decoded = [_DECODED[name] for name in columns if name in _DECODED]
     cut = records.next_offsets()[partition] > end
-    # The offsets also tell how many rows there are, where no column does.
+    # The offsets also determine the number of rows if there is no other column.
     if (cut or not decoded) and "offset" not in decoded:
         decoded.append("offset")
     batch = records.to_arrow(decoded)
@@ -65,7 +66,7 @@ def to_batch(records: Records, partition: TopicPartition, columns: Sequence[str]
         elif field.name == "headers":
             array = _headers(pyarrow, array, field.type)
         arrays.append(array)
-    # Binary columns beyond 2 GiB come with 64-bit offsets, which Spark cannot take; batches stay far below.
+    # Binary columns beyond 2 GiB have 64-bit offsets, which Spark does not support; batches are far smaller.
     return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -1,4 +1,4 @@
-"""The clock of the data source: the one of the clients that it makes, so that a simulation moves both."""
+"""The clock of the data source: that of its clients, so that a simulation controls both."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["monotonic", "sleep", "time_ms"]
 
 
 def monotonic() -> float:
-    """Return seconds of a clock that never goes back."""
+    """Return the seconds of a monotonic clock."""
     return current().monotonic()
 
 
 def time_ms() -> int:
-    """Return milliseconds since the epoch."""
+    """Return the milliseconds since the epoch."""
     return current().time_ms()

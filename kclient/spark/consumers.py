@@ -1,8 +1,8 @@
-"""Consumers that live as long as the process, so that tasks and micro-batches do not connect anew.
+"""Consumers that live as long as the process, so that tasks and micro-batches need no new connections.
 
-Spark keeps its Python workers over tasks and makes every reader anew, so the cache belongs to this module. A consumer
-is lent to one task at a time. An idle one is paused, and keeps its place and what it fetched: the task that goes on
-with the partition where another left off reads on from memory. Leaves out where a task reads (`tasks`).
+Spark reuses its Python workers and creates a reader for each task, so this module has the cache. A consumer is lent to
+one task at a time. An idle one is paused and keeps its position and fetched records, so the next task on the partition
+continues from memory. Elsewhere: where a task reads (`tasks`).
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from kclient.spark.options import ReadOptions
 
 IDLE_SECONDS = 300.0
-"""An idle consumer is closed after this long, as the connector's are."""
+"""An idle consumer is closed after this long, as in Spark's connector."""
 
 MOST_IDLE = 16
-"""The most idle consumers; a process of Spark's runs one task at a time, and each may hold what it fetched last."""
+"""The most idle consumers. A process runs one task at a time, and each consumer may hold fetched records."""
 
 DEFAULTS = {
-    # A task has one partition, and turns what comes into columns at once: few large answers serve it best.
+    # A task reads one partition and converts records to columns immediately, so a few large responses are best.
     "max.partition.fetch.bytes": "8388608",
     "prefetch.max.bytes": "33554432",
-    # What a task asks for is in the log already. A longer wait at its end would hold up the next task, which has to
-    # wait for the answer where it reads another partition of the same broker.
+    # The records of a task already exist. A longer wait at its end would delay the next task, which waits for the
+    # response if it reads another partition of the same broker.
     "fetch.max.wait.ms": "10",
 }
-"""By Kafka's dotted names, what differs from the client's own defaults unless the user says otherwise."""
+"""By Kafka's dotted names: defaults that differ from the client's."""
 
 Key = tuple[tuple[str, str], ...]
 
@@ -49,9 +49,9 @@ class _Idle(NamedTuple):
 
 
 def open_consumer(options: ReadOptions) -> Consumer:
-    """Make a consumer that the caller closes.
+    """Return a consumer that the caller closes.
 
-    It starts nowhere by itself, commits nothing by itself and creates no topics.
+    It has no initial position, commits nothing and creates no topics.
     """
     return Consumer.from_properties(
         {**DEFAULTS, **options.client},
@@ -62,11 +62,11 @@ def open_consumer(options: ReadOptions) -> Consumer:
 
 
 class ConsumerCache:
-    """Idle consumers by their options.
+    """A cache of idle consumers by their options.
 
     Parameters:
         make: opens a consumer.
-        clock: seconds that grow.
+        clock: seconds of a monotonic clock.
     """
 
     def __init__(
@@ -87,21 +87,21 @@ class ConsumerCache:
     def borrow(
         self, options: ReadOptions, partition: TopicPartition | None = None, start: int | None = None
     ) -> Iterator[Consumer]:
-        """Lend a consumer, the one whose place is nearest to where the caller wants to read.
+        """Lend the consumer whose position is nearest to where the caller reads.
 
-        What is assigned to it, and paused, is what the last user left. It is closed if the caller fails, for then its
-        state is not known.
+        Its assignment and paused partitions are those of the last user. It is closed if the caller fails, because its
+        state is then unknown.
 
         Parameters:
-            options: whose `client` it was, or is, made with.
-            partition, start: where the caller is going to read, if it is.
+            options: the options of the consumer.
+            partition, start: where the caller will read; None if it does not read.
         """
         key = tuple(sorted(options.client.items()))
         consumer = self._take(key, partition, start) or self._make(options)
         try:
             yield consumer
         except GeneratorExit:
-            # The reader of a task that needs no more rows is left in the middle, and its consumer is as good as before.
+            # A task that needs no more rows closes its reader early; the consumer can be reused.
             self._give_back(key, consumer)
             raise
         except BaseException:
@@ -115,7 +115,7 @@ class ConsumerCache:
             same = [one for one in self._idle if one.key == key]
             if not same:
                 return None
-            # The place itself, else the partition, else the one that was used last.
+            # Prefer the same position, then the same partition, then the last one used.
             same.sort(key=lambda one: (one.place == (partition, start), _on(one, partition), one.since))
             chosen = same[-1]
             self._idle.remove(chosen)
@@ -142,7 +142,7 @@ class ConsumerCache:
 
 
 def _place(consumer: Consumer) -> tuple[TopicPartition, int] | None:
-    """Where a consumer of one partition stands; None if that is not known."""
+    """Return the partition and position of a consumer with one partition, None if unknown."""
     assigned = consumer.assignment()
     if len(assigned) != 1:
         return None

@@ -1,8 +1,8 @@
-"""How rows are delivered: what a task does with its rows, and what the driver does when all tasks are through.
+"""The delivery of rows: what a task does with its rows, and what the driver does when all tasks are done.
 
-A `Delivery` is chosen by the option `delivery`, pickled, and taken to the executors; the writers (`writer`) only hand
-over to it. Here is the one that delivers at least once: a task is done when its rows are delivered, and what an attempt
-that failed had delivered stays, so that the next one delivers it again. Leaves out PySpark.
+The option `delivery` selects a `Delivery`, which is pickled and sent to the executors; the writers (`writer`) call it.
+This module has delivery at least once: a task is done when its rows are delivered. Rows of a failed attempt stay, and
+the next attempt delivers them again. Elsewhere: PySpark (`writer`).
 """
 
 from __future__ import annotations
@@ -24,31 +24,33 @@ if TYPE_CHECKING:
 
 
 class Delivery(Protocol):
-    """One way to deliver; what it is made with can be pickled."""
+    """A way to deliver rows; it can be pickled."""
 
     def write(self, batches: Iterator[pyarrow.RecordBatch], context: Any) -> Any:
-        """Write the rows of one task, in an executor; returns what the driver has to know, which is pickled.
+        """Write the rows of one task in an executor; return what the driver needs, which is pickled.
 
         Parameters:
             context: PySpark's TaskContext.
         """
 
     def commit(self, written: Sequence[Any], batch_id: int) -> None:
-        """All tasks of a micro-batch have written: what each returned. In the driver."""
+        """Complete a micro-batch of which all tasks have written; called in the driver with their results."""
 
     def abort(self, written: Sequence[Any], batch_id: int) -> None:
-        """Tasks of a micro-batch failed, or the commit did; None for those of which nothing is known. In the driver."""
+        """Abort a micro-batch whose tasks or commit failed; called in the driver with the results of tasks, None for
+        failed ones.
+        """
 
 
 def choose_delivery(options: WriteOptions, columns: RecordColumns, *, is_stream: bool = True) -> Delivery:
-    """The way that the options ask for.
+    """Return the delivery that the options select.
 
     Raises:
-        OptionError: what it needs is missing.
+        OptionError: an option that it needs is missing.
     """
     if options.delivery == "at_least_once":
         return AtLeastOnce(options=options, columns=columns)
-    # Spark imports its writers in each of many processes: an admin client and the rest of that package take 50 ms.
+    # Spark imports writers in each of many processes, and importing an admin client and that package takes 50 ms.
     from kclient.spark.exactly_once.delivery import ExactlyOnce
 
     made = ExactlyOnce.of_stream if is_stream else ExactlyOnce.of_write
@@ -56,16 +58,16 @@ def choose_delivery(options: WriteOptions, columns: RecordColumns, *, is_stream:
 
 
 CREATED_WITHIN = 5.0
-"""Seconds after which a topic that the brokers create by themselves is there."""
+"""The seconds within which brokers create a topic on first use."""
 
 
 def check_topic(options: WriteOptions) -> None:
-    """Look for the topic of all rows before tasks are started, which would wait for it for `max.block.ms`.
+    """Check that the topic exists before tasks start, which would wait for it for `max.block.ms`.
 
-    It is no error here that Kafka does not answer: it may do so before the tasks give up.
+    Unreachable brokers are no error here, because they may become reachable before the tasks fail.
 
     Raises:
-        SourceError: there is none, and the brokers do not create it; or it may not be written to.
+        SourceError: the topic does not exist and the brokers do not create it; or writing to it is not permitted.
     """
     if options.topic is None:
         return
@@ -77,23 +79,23 @@ def check_topic(options: WriteOptions) -> None:
 
 
 class AtLeastOnce(msgspec.Struct, frozen=True, kw_only=True):
-    """Every row is delivered, and more than once where a task or micro-batch is repeated.
+    """Delivers every row, and again if a task or micro-batch is repeated.
 
     Attributes:
-        options: where to.
-        columns: what is written.
+        options: the options of the write.
+        columns: the columns to write.
     """
 
     options: WriteOptions
     columns: RecordColumns
 
     def write(self, batches: Iterator[pyarrow.RecordBatch], context: Any = None) -> int:
-        """Returns how many rows were delivered."""
+        """Write the rows of a task, and return their number."""
         with told_shortly(self.options.servers), borrow(self.options) as producer:
             return send_batches(producer, batches, self.columns)
 
     def commit(self, written: Sequence[Any], batch_id: int) -> None:
-        """Nothing is left to do."""
+        """Do nothing: the rows are delivered."""
 
     def abort(self, written: Sequence[Any], batch_id: int) -> None:
-        """What is delivered stays."""
+        """Do nothing: delivered rows stay."""

@@ -1,7 +1,7 @@
-"""What goes wrong between Spark and Kafka, in words for the person at the notebook.
+"""Errors of the data source, for the person at the notebook.
 
-Spark hands on an exception of Python as text, after the traceback: the last lines are all that is read. So causes are
-not chained, and an error says in one sentence what happened and what can be done.
+Spark shows an exception of Python as text, after the traceback, and users read the last lines. So causes are not
+chained, and an error says in one sentence what happened and what to do.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ from kclient.types import TopicPartition
 
 
 class SourceError(KafkaError, name="SPARK_SOURCE_FAILED"):
-    """The data source could not do what Spark asked for."""
+    """The data source could not carry out a request of Spark."""
 
 
 class MissingRequirementError(SourceError, name="MISSING_REQUIREMENT"):
-    """Something that has to be installed is not, or is too old."""
+    """A required package is missing or too old."""
 
 
 class OptionError(SourceError, ConfigError, name="SPARK_OPTION"):
-    """An option of the data source does not exist, has a value it cannot have, or contradicts another one."""
+    """An option of the data source does not exist, has an invalid value, or contradicts another one."""
 
 
 class Lost(NamedTuple):
-    """Offsets that were to be read and cannot be: from `start` until before `end`; None where that is not known.
+    """Offsets that cannot be read, from `start` until before `end`; None if unknown.
 
-    `first` and `last` are where the log begins and ends now; None where there is none, or where it is that of another
-    topic of the same name (`is_anew`). What begins at its end was asked for by somebody who took it to go on until
-    `end`.
+    `first` and `last` are the current start and end of the log; None if there is no log, or if the topic was created
+    again (`is_recreated`). A range that begins at `last` was requested by a reader that expected records up to `end`.
     """
 
     partition: TopicPartition
@@ -49,16 +48,16 @@ class Lost(NamedTuple):
     end: int | None
     first: int | None
     last: int | None
-    is_anew: bool = False
+    is_recreated: bool = False
 
     @property
     def is_beyond(self) -> bool:
-        """Whether the log ends before it."""
+        """Whether the log ends before the range."""
         return self.last is not None and self.start >= self.last
 
     def __str__(self) -> str:
         if self.first is None or self.last is None:
-            why = "the topic was deleted and created anew" if self.is_anew else "the partition does not exist any more"
+            why = "the topic was deleted and created again" if self.is_recreated else "the partition no longer exists"
             return f"{self.partition}: {_span(self.start, self.end)} ({why})"
         has = f"has {_span(self.first, self.last)}" if self.last > self.first else f"is empty at offset {self.last}"
         if self.is_beyond:
@@ -68,39 +67,39 @@ class Lost(NamedTuple):
 
 def _span(start: int, end: int | None) -> str:
     if end is None:
-        return f"offset {start} and what came after it"
+        return f"offset {start} and later ones"
     return f"offset {start}" if end == start + 1 else f"offsets {start} to {end - 1}"
 
 
 class DataLossError(SourceError, name="DATA_LOSS"):
-    """Records that were to be read are not in the log any more, or not in this log.
+    """Records to read are no longer in the log, or not in this log.
 
     Parameters:
-        lost: which.
+        lost: the lost ranges.
 
     Attributes:
         lost: the same.
     """
 
     def __init__(self, lost: Sequence[Lost]) -> None:
-        why = "Retention or DeleteRecords removed them, or the topic was truncated or created anew"
+        why = "Retention or DeleteRecords removed them, or the topic was truncated or created again"
         if any(one.is_beyond for one in lost):
             why += "; or an offset beyond the end was given by mistake"
         super().__init__(
-            f"records are gone that were to be read: {'; '.join(map(str, lost))}. {why}. "
-            "To go on with what is there: failOnDataLoss=false"
+            f"records to read are lost: {'; '.join(map(str, lost))}. {why}. "
+            "To continue with the existing records, set failOnDataLoss=false"
         )
         self.lost = tuple(lost)
 
 
 class told_shortly:
-    """Turn what Kafka raises within into a `SourceError`, without causes and without the frames it came through.
+    """Convert Kafka's errors in the block to a `SourceError`, without causes and inner frames.
 
     Parameters:
-        servers: the bootstrap servers, as the user gave them.
+        servers: the bootstrap servers, as in the option.
 
     Raises:
-        SourceError: in place of a KafkaError.
+        SourceError: instead of a KafkaError.
     """
 
     def __init__(self, servers: str) -> None:
@@ -113,7 +112,7 @@ class told_shortly:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if isinstance(error, SourceError):
-            # It goes on by itself, so that the frame with the `with` is left out too.
+            # The error leaves by itself, so that the frame with the `with` statement is omitted too.
             error.__traceback__ = error.__cause__ = None
             error.__suppress_context__ = True
         elif isinstance(error, KafkaError):
@@ -121,9 +120,10 @@ class told_shortly:
 
 
 def as_in_spark(said: object) -> str:
-    """What the client says, with its options as they are called in Spark: `kafka.max.block.ms`, not `max_block_ms`.
+    """Return a message of the client with options as they are called in Spark: `kafka.max.block.ms`, not
+    `max_block_ms`.
 
-    Names in quotes, and those of topics, are the user's own. Options of one word (`acks`) stay as they are.
+    Names in quotes and names of topics stay unchanged, and so do options of one word (`acks`).
     """
     names = _names()
     pattern = rf"(?<!topic )(?<![\w.'\"-])({'|'.join(names)})(?![\w'\"-])"
@@ -132,7 +132,7 @@ def as_in_spark(said: object) -> str:
 
 @functools.cache
 def _names() -> dict[str, str]:
-    """By the client's name of an option, that in Spark."""
+    """Return Spark's name of each option by the client's name."""
     return {
         name: f"kafka.{dotted_name(config, name)}"
         for config in (ProducerConfig, ConsumerConfig, AdminConfig)

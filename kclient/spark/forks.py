@@ -1,9 +1,9 @@
-"""What a process keeps from task to task is not for its forked children: each of them begins with nothing.
+"""Resets state that must not be shared with forked children, such as caches of clients.
 
-PySpark's daemon forks its workers, and programs fork by themselves. A client's network thread stays in the parent, and
-its connections are the parent's. Locks begin anew too: a thread of the parent may have held one at that moment, and is
-not there to release it. What the child drops does no harm to the parent: a client closes nothing in another process
-than its own, and says no word there of not having been closed.
+PySpark's daemon forks its workers, and programs fork too. The network thread of a client stays in the parent, which
+also owns the connections. Locks are replaced, because a thread of the parent may have held one at the fork. Dropping
+clients in the child does not affect the parent: a client closes nothing in another process, and emits no
+ResourceWarning there.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from types import MethodType
 
 
 def forget_in_children(forget: Callable[[], object]) -> None:
-    """Call this in every child that is forked from now on, before anything else runs there.
+    """Call a function in every child that is forked from now on, before anything else runs there.
 
     Parameters:
-        forget: makes locks anew, and drops what the parent has. A method is called as long as its object lives.
+        forget: replaces locks and drops the parent's state. A method is called as long as its object lives.
     """
     if not hasattr(os, "register_at_fork"):
         return

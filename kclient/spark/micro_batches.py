@@ -1,22 +1,22 @@
-"""From where to where the micro-batches of a stream go; what Spark's driver asks of a source, without PySpark.
+"""The offset ranges of a stream's micro-batches: what Spark's driver asks of a source, without PySpark.
 
-Spark keeps where each micro-batch ends in the query's checkpoint, in the form of `offsets.to_json`, which is that of
-its own Kafka connector, and comes back with it after a restart. It does not keep where the first one starts: it asks
-again for that, if the query fails before the first one is done. A start that may be another one by then (`latest`, for
-one) is therefore given as a promise, `{"startingOffsets": "latest"}`, and the first micro-batch is empty: its end is
-the start, and is in the checkpoint. So also a query that now and then runs once, and finds nothing at first, goes on
-from where it began.
+Spark stores the end of each micro-batch in the query's checkpoint, in the form of `offsets.to_json`, which is that of
+its own Kafka connector, and passes it back after a restart. It does not store the start of the first one, and asks for
+it again if the query fails before the first one is done. A start that may change until then (such as `latest`) is
+therefore returned unresolved, `{"startingOffsets": "latest"}`, and the first micro-batch is empty: its end is the
+start, and is stored. So a query that runs now and then, and finds nothing at first, continues from where it began.
 
-A partition that is not in the checkpoint is read from its earliest offset. What is missing is a loss: a partition that
-is gone, one that ends before the place where the query is (a topic that was created anew, or truncated), offsets that
-retention took, also the first ones of a partition that was added to a topic. Where that is no error, what is left is
-read, and a partition that was cut off goes on at its new end. What a topic had before it matched, and lost, is no loss.
-Nor is a place beyond an open transaction, from when the query read uncommitted: the partition waits for its end.
-That a topic is another one than before, under the same name, is known by its id (`topic_ids`): then all that was to
-come of it is lost, and what is there is read from its beginning. Ids are looked up when a query starts, when something
-is missing, and before a micro-batch if they are older than DISCOVERY. A topic that is deleted, created anew and longer
-than the query's place within that time, between two looks, may so be read from that place for one micro-batch or more,
-until the next look.
+A partition that is not in the checkpoint is read from its earliest offset. These are data losses: a partition that no
+longer exists, one that ends before the query's offset (of a topic that was created again, or truncated), and offsets
+that retention removed, including the first ones of a partition that was added to a topic. If losses are permitted, the
+remaining records are read, and a truncated partition continues at its new end. Records that a topic lost before it
+matched are no loss. Neither is an offset beyond an open transaction, from when the query read uncommitted records: the
+partition waits for the end of the transaction.
+
+A topic that was created again is recognized by its id (`topic_ids`). Then the unread records of the old one are lost,
+and the new one is read from its beginning. Ids are looked up when a query starts, when something is missing, and before
+a micro-batch if they are older than DISCOVERY. Limitations: if a topic is deleted, created again and filled beyond the
+query's offset between two look-ups, it is read from that offset until the next look-up.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kclient.spark.errors import Lost
 from kclient.spark.offsets import LATEST, Bound, Kind, Offsets, Range, from_json, report, resolve, to_json
 from kclient.spark.planning import Task, plan
 from kclient.spark.ranges import in_logs, partitions_after_all, partitions_to_begin_with
-from kclient.spark.topic_ids import Ids, created_anew, ids_in, look_up, with_ids
+from kclient.spark.topic_ids import Ids, ids_in, look_up, recreated, with_ids
 from kclient.spark.watermark import DISCOVERY, Ends, Watermark
 
 if TYPE_CHECKING:
@@ -45,25 +45,25 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PROMISE = "startingOffsets"
-"""Its value is a string, as that of no topic is."""
+"""The key of a start that is not resolved; its value is a string, unlike that of a topic."""
 
 COMMIT_SECONDS = 5.0
-"""How long a commit for Kafka's tools may hold up the query."""
+"""How long a commit for Kafka's tools may delay the query, in seconds."""
 
 Written = dict[str, Any]
-"""Offsets as Spark keeps them."""
+"""Offsets as Spark stores them."""
 
 
 class MicroBatches:
     """The micro-batches of one query.
 
     Parameters:
-        options: as `ReadOptions.for_stream` has them.
-        watermark: where partitions end; None makes one.
-        lend: lends a consumer for whatever else is to be asked.
+        options: the options, from `ReadOptions.for_stream`.
+        watermark: the end offsets of partitions; None creates one.
+        lend: lends a consumer for other requests.
         ids: looks up the ids of topics.
-        clock: seconds that grow.
-        pause: waits for so many of them.
+        clock: seconds of a monotonic clock.
+        pause: waits for a number of seconds.
     """
 
     def __init__(
@@ -86,50 +86,50 @@ class MicroBatches:
         self._patience = Patience(options.max_trigger_delay_ms)
         self._target: Offsets | None = None
         self._begins: Offsets = {}
-        """Where partitions begin that no micro-batch has reached yet."""
+        """The first offsets of partitions that no micro-batch has reached yet."""
         self._held_back: dict[TopicPartition, tuple[int, int]] = {}
-        """Places beyond the end that the watermark had, which the log has nevertheless; both by partition."""
+        """Offsets beyond the watermark that exist in the log nevertheless, with the watermark at that time."""
         self._shown: Written | None = None
         self._ids: Ids = {}
-        """Those of topics that were asked for; empty where the broker has none."""
+        """The ids of topics; empty for brokers without ids."""
         self._asked_at = self._clock()
-        """Since when ids are kept."""
+        """When the ids were read."""
 
     def initial(self) -> Written:
-        """Where a query starts that has no checkpoint.
+        """Return the start of a query without a checkpoint.
 
         Raises:
-            OptionError: the start does not fit the partitions that there are.
-            KafkaError: a topic does not exist, or the brokers cannot tell.
+            OptionError: the start does not match the existing partitions.
+            KafkaError: a topic does not exist, or the request failed.
         """
         if _may_change(self._starting):
             return {PROMISE: self._starting.kind.value}
         return self._written(self._start())
 
     def hold(self) -> None:
-        """Let the query end at what is there now.
+        """Let the query end at the current end offsets.
 
         Raises:
-            KafkaError: the brokers cannot tell.
+            KafkaError: the request failed.
         """
         self._target = {**self._watermark.latest()}
 
     def latest(self, start: Written, most: int | None = None, least: int | None = None) -> Written:
-        """Where the next micro-batch ends; where it starts, if there is nothing for one.
+        """Return the end of the next micro-batch; its start if there are no records for one.
 
         Parameters:
-            start: where it starts.
-            most: how many offsets it may have; None for no limit.
-            least: how many are worth waiting for, as long as `max_trigger_delay_ms` allows; None for any.
+            start: the start of the micro-batch.
+            most: the most offsets in it; None for no limit.
+            least: the fewest offsets, for which it waits up to `max_trigger_delay_ms`; None for any.
 
         Raises:
-            DataLossError: something is gone, and that is an error.
-            KafkaError: a topic does not exist, or the brokers cannot tell.
+            DataLossError: records are lost, and that is an error.
+            KafkaError: a topic does not exist, or the request failed.
         """
         if _is_promise(start):
             return self._written(self._kept_promise())
-        # Who asks for what comes after it has processed what comes before. Spark commits a micro-batch only when there
-        # is another one, so that a quiet topic would seem to have a lag.
+        # A request for the next micro-batch means that the previous one was processed. Spark commits a micro-batch only
+        # when there is another one, so a quiet topic would seem to have a lag.
         self._show(start)
         begun = from_json(start)
         ends = self._ends(begun)
@@ -150,25 +150,25 @@ class MicroBatches:
         return self._written(admit(ranges, most))
 
     def reported(self) -> Written | None:
-        """How far the partitions go, for the query's progress; None before anybody asked."""
+        """Return the end offsets for the query's progress, None before the first request."""
         known = self._watermark.known()
         return None if known is None else with_ids(to_json(known), self._ids)
 
     def tasks(self, start: Written, end: Written) -> list[Task]:
-        """What the tasks of a micro-batch read.
+        """Return the tasks of a micro-batch.
 
         Raises:
-            DataLossError: something is gone, and that is an error.
-            KafkaError: the brokers cannot tell.
+            DataLossError: records are lost, and that is an error.
+            KafkaError: the request failed.
         """
         if start == end or _is_promise(start) or not end:
             return []
         begun, wanted = from_json(start), from_json(end)
-        new_at_end = created_anew(ids_in(start), ids_in(end))
+        new_at_end = recreated(ids_in(start), ids_in(end))
         begun = {tp: place for tp, place in begun.items() if tp.topic not in new_at_end}
         last = self._watermark.recent()
         last = {**last, **self._ends_of_missing(wanted.keys() - last.keys())}
-        new_since = created_anew(ids_in(end), self._ids_of({tp.topic for tp in wanted.keys() & last.keys()}))
+        new_since = recreated(ids_in(end), self._ids_of({tp.topic for tp in wanted.keys() & last.keys()}))
         there = [partition for partition in wanted if partition in last and partition.topic not in new_since]
         first = self._first(there)
         report(
@@ -184,15 +184,15 @@ class MicroBatches:
         return plan(ranges, self._options.min_partitions, self._options.max_records_per_partition)
 
     def commit(self, end: Written) -> None:
-        """Everything before `end` is processed."""
+        """Note that everything before `end` is processed."""
         self._show(end)
 
     def stop(self) -> None:
-        """End what runs in the background."""
+        """Stop the background thread."""
         self._watermark.stop()
 
     def _show(self, place: Written) -> None:
-        """Let Kafka's tools see how far the query is, if that is wanted; the query does not depend on it."""
+        """Commit the progress for Kafka's tools, if the option is set; errors do not affect the query."""
         group = self._options.commit_offsets_to_group
         if group is None or place == self._shown:
             return
@@ -212,11 +212,11 @@ class MicroBatches:
         found = self._start()
         if self._target is None:
             return found
-        # Records have come since; they are for the next run.
+        # Records have arrived since; they are for the next run.
         return {tp: min(place, self._target[tp]) for tp, place in found.items() if tp in self._target}
 
     def _ends(self, begun: Offsets) -> Offsets:
-        """Where partitions end now, or where the query is to end."""
+        """Return the current end offsets, or those at which the query is to end."""
         if self._target is not None:
             self._target.update(self._ends_of_missing(begun.keys() - self._target.keys()))
             return self._target
@@ -224,7 +224,7 @@ class MicroBatches:
         return {**ends, **self._ends_of_missing(begun.keys() - ends.keys())}
 
     def _ends_of_missing(self, missing: Set[TopicPartition]) -> Offsets:
-        """Where partitions end that a broker did not know of; without those that are gone."""
+        """Return the end offsets of partitions that a broker did not know; without those that no longer exist."""
         if not missing:
             return {}
         with self._lend(self._options) as consumer:
@@ -232,7 +232,7 @@ class MicroBatches:
             return consumer.end_offsets([partition for partition in there if partition in missing])
 
     def _written(self, offsets: Offsets) -> Written:
-        """Offsets as Spark keeps them, with the ids of their topics."""
+        """Return offsets as Spark stores them, with the ids of their topics."""
         return with_ids(to_json(offsets), self._ids_of({partition.topic for partition in offsets}))
 
     def _ids_of(self, topics: Set[str]) -> Ids:
@@ -242,11 +242,11 @@ class MicroBatches:
         return self._ids
 
     def _same_topics(self, start: Written, begun: Offsets, ends: Offsets) -> tuple[Offsets, list[Lost]]:
-        """The places in topics that are still those they were, and what is lost of the others.
+        """Return the offsets in topics that are still the same, and the losses in the others.
 
-        What `ends` has of the others is cut to where they end now: it may be from before.
+        The entries of the others in `ends` are replaced by their current ends.
         """
-        # Without anything to read there is no need to know: an idle query asks nothing.
+        # Without anything to read, ids are not needed: an idle query sends no request.
         if begun != ends and self._clock() - self._asked_at >= DISCOVERY:
             self._ids, self._asked_at = {}, self._clock()
         changed = (ends.keys() - begun.keys() - self._begins.keys()) | (begun.keys() - ends.keys())
@@ -254,12 +254,17 @@ class MicroBatches:
             self._ids.pop(partition.topic, None)
         before = ids_in(start)
         found = self._ids_of({partition.topic for partition in ends})
-        # One that is just not there keeps its id, lest a later look put that of another one beside its offsets.
+        # A topic that is only missing keeps its id, so that a later check does not store the id of another topic with
+        # its offsets.
         self._ids = {**{topic: before[topic] for topic in before.keys() - found.keys()}, **found}
-        anew = created_anew(before, self._ids)
-        self._cut_to_new({tp for tp in ends if tp.topic in anew}, ends)
-        lost = [Lost(tp, at, None, None, None, is_anew=True) for tp, at in sorted(begun.items()) if tp.topic in anew]
-        return {tp: place for tp, place in begun.items() if tp.topic not in anew}, lost
+        replaced = recreated(before, self._ids)
+        self._cut_to_new({tp for tp in ends if tp.topic in replaced}, ends)
+        lost = [
+            Lost(tp, at, None, None, None, is_recreated=True)
+            for tp, at in sorted(begun.items())
+            if tp.topic in replaced
+        ]
+        return {tp: place for tp, place in begun.items() if tp.topic not in replaced}, lost
 
     def _cut_to_new(self, partitions: Set[TopicPartition], ends: Offsets) -> None:
         now = self._ends_of_missing(partitions)
@@ -270,7 +275,9 @@ class MicroBatches:
                 del ends[partition]
 
     def _begins_of_new(self, begun: Offsets, ends: Offsets) -> tuple[Offsets, list[Lost]]:
-        """Where partitions begin that are not in the checkpoint, and what they lost before they were read."""
+        """Return the first offsets of partitions that are not in the checkpoint, and what they lost before they were
+        read.
+        """
         new = ends.keys() - begun.keys()
         self._begins = {partition: place for partition, place in self._begins.items() if partition in new}
         unknown = sorted(new - self._begins.keys())
@@ -284,12 +291,12 @@ class MicroBatches:
         return {**self._begins}, lost
 
     def _cut_off(self, begun: Offsets, ends: Offsets) -> tuple[Offsets, list[Lost]]:
-        """Where partitions end that do so before their place, and what they lost."""
+        """Return the ends of partitions that end before their offset, and what they lost."""
         shorter = self._shorter(begun, ends)
         if not shorter:
             return {}, []
-        # The watermark may be a little older than a place that was looked up elsewhere. And what is read committed ends
-        # at the first open transaction, which a place from when it was not is allowed to be beyond.
+        # The watermark may be older than an offset from another look-up. With read_committed, a partition ends at the
+        # first open transaction, and an offset from before the option was set may be beyond it.
         with self._lend(self._options.for_whole_logs()) as consumer:
             first, last = consumer.beginning_offsets(shorter), consumer.end_offsets(shorter)
         cut = [partition for partition in shorter if last[partition] < begun[partition]]
@@ -298,7 +305,7 @@ class MicroBatches:
         return {tp: min(ends[tp], last[tp]) for tp in cut}, lost
 
     def _shorter(self, begun: Offsets, ends: Offsets) -> list[TopicPartition]:
-        """Partitions that end before their place, other than those of which it is known why."""
+        """Return partitions that end before their offset for an unknown reason."""
         return sorted(
             partition
             for partition, place in begun.items()
@@ -314,7 +321,7 @@ class MicroBatches:
 
 
 def _may_change(bound: Bound) -> bool:
-    """Whether it may mean other offsets tomorrow, other than that records are gone."""
+    """Return whether the bound may resolve to other offsets later, apart from lost records."""
     return bound.kind in (Kind.LATEST, Kind.COMMITTED) or bound.latest_if_none or LATEST in bound.special()
 
 

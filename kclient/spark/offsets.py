@@ -1,9 +1,9 @@
-"""Where a read starts and ends: as users write it, as Spark keeps it, and as offsets of the log.
+"""The start and end of a read: as users write it, as Spark stores it, and as offsets.
 
-Users write `earliest`, `latest`, `committed`, points in time, or JSON by topic and partition, as for Spark's own
-connector: `{"orders": {"0": 23, "1": -2}}`, in which -2 stands for the earliest and -1 for the latest offset. Spark
-keeps offsets of a stream in the same form, without the two. Leaves out which partitions are read (`ranges`), and how a
-range is divided (`planning`).
+Users write `earliest`, `latest`, `committed`, timestamps, or JSON by topic and partition, as for Spark's own connector:
+`{"orders": {"0": 23, "1": -2}}`, with -2 for the earliest and -1 for the latest offset. Spark stores the offsets of a
+stream in the same form, without -1 and -2. Elsewhere: the partitions to read (`ranges`), and the division of ranges
+(`planning`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ EARLIEST = -2
 LATEST = -1
 
 Offsets = dict[TopicPartition, int]
-"""By partition, the next offset to read."""
+"""The next offset to read, by partition."""
 
 
 class Kind(enum.Enum):
-    """How a bound is given."""
+    """The form of a bound."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -42,15 +42,15 @@ class Kind(enum.Enum):
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a read starts or ends.
+    """The start or end of a read.
 
     Attributes:
-        kind: how it is given.
-        option: the option that says so, for messages.
+        kind: the form.
+        option: the name of the option, for messages.
         values: for OFFSETS and TIMES by topic and partition: offsets, or milliseconds since the epoch.
-        time: for TIMES, one for all partitions in place of `values`.
-        latest_if_none: for TIMES, whether a partition without so young a record counts from its end; else it is
-            an error.
+        time: for TIMES, a timestamp for all partitions instead of `values`.
+        latest_if_none: for TIMES, whether a partition without a record that recent is read from its end; otherwise it
+            is an error.
     """
 
     kind: Kind
@@ -60,7 +60,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     latest_if_none: bool = False
 
     def special(self) -> set[int]:
-        """Which of EARLIEST and LATEST it asks for, for any partition."""
+        """Return which of EARLIEST and LATEST it contains."""
         if self.kind is Kind.EARLIEST:
             return {EARLIEST}
         if self.kind is Kind.LATEST:
@@ -79,15 +79,15 @@ class Range(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets there are; never less than 0."""
+        """The number of offsets, at least 0."""
         return max(0, self.end - self.start)
 
 
 def parse_bound(option: str, text: str) -> Bound:
-    """What startingOffsets or endingOffsets says.
+    """Parse startingOffsets or endingOffsets.
 
     Raises:
-        OptionError: it is none of what it may be.
+        OptionError: the value is invalid.
     """
     if text.strip().startswith("{"):
         return Bound(kind=Kind.OFFSETS, option=option, values=parse_by_partition(option, text, least=EARLIEST))
@@ -103,10 +103,10 @@ def parse_bound(option: str, text: str) -> Bound:
 
 
 def parse_by_partition(option: str, text: str, *, least: int = 0) -> dict[str, dict[int, int]]:
-    """JSON with a number for each partition of each topic.
+    """Parse JSON with a number for each partition of each topic.
 
     Raises:
-        OptionError: it is something else, or a number is below `least`.
+        OptionError: it has another form, or a number is below `least`.
     """
     try:
         return _by_partition(json.loads(text), least)
@@ -131,7 +131,7 @@ def _by_partition(found: Any, least: int) -> dict[str, dict[int, int]]:
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Offsets in the form that Spark writes into a checkpoint; topics and partitions in order."""
+    """Return offsets in the form of Spark's checkpoints; topics and partitions in order."""
     written: dict[str, dict[str, int]] = {}
     for partition, offset in sorted(offsets.items()):
         written.setdefault(partition.topic, {})[str(partition.partition)] = offset
@@ -139,7 +139,7 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """The inverse of `to_json`."""
+    """Return the offsets from the result of `to_json`."""
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, partitions in written.items()
@@ -148,19 +148,19 @@ def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 
 def resolve(consumer: Consumer, bound: Bound, partitions: Iterable[TopicPartition]) -> Offsets:
-    """Look up the offsets that a bound means.
+    """Return the offsets of a bound.
 
     Parameters:
-        consumer: asks the brokers; with isolation.level=read_committed, "latest" is the last stable offset.
-        bound: what to look up. A partition for which nothing is committed counts from its earliest offset, if
-            something is for another one.
-        partitions: all that are read.
+        consumer: sends the requests; with isolation.level=read_committed, "latest" is the last stable offset.
+        bound: the bound. A partition without a committed offset is read from its earliest offset, if another one has a
+            committed offset.
+        partitions: all partitions to read.
 
     Raises:
         OptionError: the bound does not name exactly these partitions; or there is no group, or it has committed
             nothing.
-        SourceError: a partition has no record as young as a start by time asks for.
-        KafkaError: the brokers cannot tell.
+        SourceError: a partition has no record at or after the timestamp.
+        KafkaError: the request failed.
     """
     chosen = list(partitions)
     if not chosen:
@@ -183,14 +183,14 @@ def _committed(consumer: Consumer, bound: Bound, partitions: list[TopicPartition
     committed = consumer.committed(partitions)
     without = [tp for tp in partitions if committed[tp] is None]
     if len(without) == len(partitions):
-        # Perhaps its name is misspelt, and then all that there is would be read again.
+        # The name may be misspelt, and then all records would be read again.
         raise OptionError(
-            f"{bound.option}=committed: the group {group!r} has committed nothing for what is read; see to its name "
-            f"(kafka.group.id), commit first, or begin with {bound.option}=earliest"
+            f"{bound.option}=committed: the group {group!r} has no committed offsets for these partitions; check its "
+            f"name (kafka.group.id), commit first, or start with {bound.option}=earliest"
         )
     if without:
         _log.warning(
-            "the group %r has committed nothing for %s: read from the earliest offset",
+            "the group %r has no committed offset for %s: reading from the earliest offset",
             group,
             ", ".join(map(str, without)),
         )
@@ -203,7 +203,7 @@ def _at_times(consumer: Consumer, bound: Bound, partitions: list[TopicPartition]
     late = [tp for tp in partitions if found[tp] is None]
     if late and not bound.latest_if_none:
         raise SourceError(
-            f"{bound.option}: no record is as young as that in {', '.join(map(str, late))}; "
+            f"{bound.option}: no record has that timestamp or a later one in {', '.join(map(str, late))}; "
             "startingOffsetsByTimestampStrategy=latest starts such partitions at their end"
         )
     return _replaced(consumer, {tp: LATEST if place is None else place.offset for tp, place in found.items()})
@@ -227,7 +227,7 @@ def _for_each(bound: Bound, partitions: list[TopicPartition]) -> Offsets:
 
 
 def _replaced(consumer: Consumer, offsets: Offsets) -> Offsets:
-    """Put offsets of the log where EARLIEST or LATEST stands."""
+    """Replace EARLIEST and LATEST by offsets."""
     earliest = [tp for tp, offset in offsets.items() if offset == EARLIEST]
     latest = [tp for tp, offset in offsets.items() if offset == LATEST]
     found = {**offsets}
@@ -245,17 +245,17 @@ def available(
     *,
     fail_on_data_loss: bool,
 ) -> list[Range]:
-    """The ranges as far as the logs have them.
+    """Return the ranges as far as they exist in the logs.
 
-    Gaps that compaction or transactions leave between offsets are not asked about here, nor counted as loss.
+    Gaps from compaction or transactions within a log are not considered.
 
     Parameters:
-        ranges: what is to be read.
-        first, last: by partition, where the log begins and ends.
-        fail_on_data_loss: whether it is an error that something is missing; else it is logged.
+        ranges: the ranges to read.
+        first, last: the start and end of the log, by partition.
+        fail_on_data_loss: whether missing offsets are an error; otherwise they are logged.
 
     Raises:
-        DataLossError: something is missing.
+        DataLossError: offsets are missing.
     """
     lost: list[Lost] = []
     there: list[Range] = []
@@ -274,10 +274,10 @@ def available(
 
 
 def report(lost: list[Lost], *, fail_on_data_loss: bool) -> None:
-    """Raise if something is lost, or log it.
+    """Raise an error for lost ranges, or log them.
 
     Raises:
-        DataLossError: something is lost, and that is an error.
+        DataLossError: there are lost ranges, and that is an error.
     """
     if not lost:
         return

@@ -1,6 +1,6 @@
-"""The table of the data source's options: each with its name, how its value is read, and what it does.
+"""The table of the data source's options: name, parser, and description of each.
 
-`docs/spark.md` is made from it. Leaves out what options mean together (`options`).
+`docs/spark.md` is generated from it. Elsewhere: combinations of options (`options`).
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ def _choice(*choices: str) -> Callable[[str, str], str]:
 
 
 class Known(NamedTuple):
-    """An option that exists.
+    """An option of the data source.
 
     Attributes:
-        name: as Spark's connector spells it.
-        field: of the struct that has its value.
-        parse: reads the value, given the name; raises OptionError.
-        doc: what it does, for the documentation.
+        name: the name, as in Spark's connector.
+        field: the field of the struct with its value.
+        parse: parses the value, given the name; raises OptionError.
+        doc: the description for the documentation.
     """
 
     name: str
@@ -121,68 +121,73 @@ READ = _table(
         "subscribePattern",
         "subscribe_pattern",
         _pattern,
-        "Topics whose whole name matches a regular expression; a stream finds new ones on its way. If none does, there "
-        "are no rows, and a warning; a missing topic of `subscribe` is an error.",
+        "Topics whose whole name matches a regular expression; a stream adds new ones. If none matches, there are no "
+        "rows, and a warning is logged; a missing topic of `subscribe` is an error.",
     ),
     Known("assign", "assign", _partitions, 'Partitions by topic, as JSON: `{"orders": [0, 1]}`.'),
     Known(
         "startingOffsets",
         "starting_offsets",
         parse_bound,
-        "`earliest`, `latest` (not in a batch), `committed` (by the group `kafka.group.id`), or JSON by "
+        "`earliest`, `latest` (not in a batch), `committed` (of the group `kafka.group.id`), or JSON by "
         'topic and partition, with -2 for the earliest and -1 for the latest offset: `{"orders": {"0": 23, '
-        '"1": -2}}`. A batch starts at the earliest; a stream, when it has no checkpoint yet, at the '
-        "latest. A partition for which the group has committed nothing is read from its earliest offset, with a "
-        "warning; a group that has committed nothing for any is an error.",
+        '"1": -2}}`. The default is the earliest for a batch, and the latest for a '
+        "stream without a checkpoint. A partition without a committed offset is read from its earliest offset, with a "
+        "warning; a group without any is an error.",
     ),
     Known(
         "startingOffsetsByTimestamp",
         "starting_times",
         parse_by_partition,
-        "Start at the first record as young as this, in milliseconds since the epoch, by topic and "
+        "Start at the first record with this timestamp or a later one, in milliseconds since the epoch, by topic and "
         'partition: `{"orders": {"0": 1700000000000}}`.',
     ),
-    Known("startingTimestamp", "starting_time", _time, "The same time for all partitions; goes before the two above."),
+    Known(
+        "startingTimestamp",
+        "starting_time",
+        _time,
+        "The same time for all partitions; overrides the two options above.",
+    ),
     Known(
         "startingOffsetsByTimestampStrategy",
         "starting_strategy",
         _choice("error", "latest"),
-        "What a start by time does where no record is so young: `error` (the default), or `latest`, which "
-        "starts at the end.",
+        "What happens if a partition has no record at or after that time: `error` (the default), or `latest`, "
+        "which starts at the end.",
     ),
     Known(
         "endingOffsets",
         "ending_offsets",
         parse_bound,
-        "Where a batch ends: `latest` (the default), or JSON by topic and partition, in which -1 is the latest offset.",
+        "The end of a batch: `latest` (the default), or JSON by topic and partition, in which -1 is the latest offset.",
     ),
     Known(
         "endingOffsetsByTimestamp",
         "ending_times",
         parse_by_partition,
-        "End before the first record as young as this, by topic and partition.",
+        "End before the first record with this timestamp or a later one, by topic and partition.",
     ),
     Known("endingTimestamp", "ending_time", _time, "The same time for all partitions."),
     Known(
         "minPartitions",
         "min_partitions",
         _count,
-        "The least number of tasks: ranges of offsets are divided until there are so many.",
+        "The least number of tasks; ranges of offsets are divided accordingly.",
     ),
     Known("maxRecordsPerPartition", "max_records_per_partition", _count, "The most offsets of a task."),
-    Known("failOnDataLoss", "fail_on_data_loss", _flag, "Whether it is an error that records to be read are gone."),
+    Known("failOnDataLoss", "fail_on_data_loss", _flag, "Whether lost records are an error."),
     Known("includeHeaders", "include_headers", _flag, "Add the column `headers`; false by default."),
     Known(
         "columns",
         "columns",
         lambda option, text: parse_columns(text),
-        "Only these columns, in this order: `key,value,timestamp`. What is left out is not decoded.",
+        "Only these columns, in this order: `key,value,timestamp`. Other columns are not decoded.",
     ),
     Known(
         "groupIdPrefix",
         "group_id_prefix",
         _name,
-        "What the clients are called; there is no group to read, as the connector has.",
+        "The prefix of client ids; unlike the connector, this source reads without a group.",
     ),
     Known(
         "kafkaConsumer.pollTimeoutMs",
@@ -194,61 +199,62 @@ READ = _table(
         "fetchOffset.numRetries",
         "fetch_retries",
         _from_zero,
-        "Taken for the connector's sake: the client retries by itself, for `kafka.default.api.timeout.ms`.",
+        "Accepted for compatibility with the connector, without an effect: the client retries for "
+        "`kafka.default.api.timeout.ms`.",
     ),
     Known("fetchOffset.retryIntervalMs", "fetch_interval", _from_zero, "Likewise."),
     Known(
         "maxOffsetsPerTrigger",
         "max_offsets_per_trigger",
         _count,
-        "The most offsets of a micro-batch, shared out over the partitions in proportion to what they have. Shares are "
-        "rounded down, as the connector's are, so that there may be a few less.",
+        "The most offsets of a micro-batch, divided among the partitions in proportion to their new offsets. Shares "
+        "are rounded down, as in the connector, so there may be a few less.",
     ),
-    Known("minOffsetsPerTrigger", "min_offsets_per_trigger", _count, "A micro-batch waits for so many offsets ..."),
-    Known("maxTriggerDelay", "max_trigger_delay_ms", _duration, "... but not longer than this: `500ms`, `30s`, `15m`."),
+    Known("minOffsetsPerTrigger", "min_offsets_per_trigger", _count, "A micro-batch waits for this many offsets …"),
+    Known("maxTriggerDelay", "max_trigger_delay_ms", _duration, "… but not longer than this: `500ms`, `30s`, `15m`."),
     Known(
         "commitOffsetsToGroup",
         "commit_offsets_to_group",
         _name,
-        "Commit how far a stream is to this group, so that Kafka's own tools show its lag. The checkpoint "
-        "alone decides where it goes on.",
+        "Commit the progress of a stream to this group, so that Kafka's own tools show its lag. The stream continues "
+        "from its checkpoint only.",
     ),
 )
 WRITE = _table(
-    Known("topic", "topic", _name, "The topic of all rows, before the column `topic`."),
+    Known("topic", "topic", _name, "The topic of all rows; overrides the column `topic`."),
     Known("delivery", "delivery", _choice("at_least_once", "exactly_once"), "`at_least_once` or `exactly_once`."),
     Known(
         "decisionTopic",
         "decision_topic",
         _name,
-        "With `exactly_once`: an existing topic, to which nothing is written; the commit of a batch is an "
-        "offset for it. `topic` by default, so it is needed where rows have a column of topics.",
+        "With `exactly_once`: an existing topic for the committed offsets of batches; nothing is written to it. By "
+        "default `topic`, so it is required if rows have a column of topics.",
     ),
     Known(
         "transactionalIdPrefix",
         "transactional_id_prefix",
         _name,
-        "With `exactly_once`: what the query's transactional ids and its group begin with, for an ACL; "
-        "`kclient-spark` by default.",
+        "With `exactly_once`: the prefix of the query's transactional ids and group, for an ACL; by default "
+        "`kclient-spark`.",
     ),
     Known(
         "repeatableInput",
         "repeatable_input",
         _flag,
-        "With `exactly_once`: `true` says that a batch that is read again gives the same rows to the same tasks, so "
-        "that what a late recovery finds lost can be written anew; `false`, that it may give others, so that a batch "
-        "that was decided is not compared with what it is after a restart. By default it must have as many rows.",
+        "With `exactly_once`: `true` if a repeated batch has the same rows in the same tasks, so that lost rows can be "
+        "written again; `false` if it may have other rows, so that a decided batch is not compared after a restart. "
+        "By default, it must have the same number of rows.",
     ),
     Known(
         "writeId",
         "write_id",
         _name,
-        "With `exactly_once`, and not in a stream: a name for this write, under which repeating it writes "
-        "nothing; one is drawn by default.",
+        "With `exactly_once`, for a batch write: a name; a repetition with the same name writes nothing. By default "
+        "random.",
     ),
 )
 OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
-"""What Spark itself puts among the options of a stream's sink."""
+"""The options that Spark itself adds to those of a stream's sink."""
 
 DECIDED_HERE = {
     "auto.offset.reset": "startingOffsets says where to start",

@@ -1,8 +1,8 @@
-"""The options of the data source, by the names of Spark's own Kafka connector, read once into frozen structs.
+"""The options of the data source, with the names of Spark's own Kafka connector, parsed into frozen structs.
 
-Spark hands options over as text and without regard to case. What begins with `kafka.` goes to the client, by Kafka's
-own dotted names. An option that does not exist is an error that names the nearest one. The few that are of this source
-alone are `columns`, `commitOffsetsToGroup`, and `delivery` with the options of `exactly_once`.
+Spark passes options as text with case-insensitive names. Options that begin with `kafka.` are options of the client,
+with Kafka's dotted names. An unknown option is an error that suggests the nearest name. Only this source has `columns`,
+`commitOffsetsToGroup`, and `delivery` with the options of `exactly_once`.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ UNCOMMITTED = "read_uncommitted"
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to read, batch or streaming.
+    """The options of a read, batch or streaming.
 
     Attributes:
         client: options of the consumers, by Kafka's dotted names; with `bootstrap.servers`.
-        subscribe, subscribe_pattern, assign: what is read: topics by name, topics whose whole name matches, or
-            partitions by topic. Exactly one is not None.
-        starting, ending: where to start and end; None for the default of a batch or a stream.
+        subscribe, subscribe_pattern, assign: the topics by name, a pattern of whole topic names, or the partitions by
+            topic. Exactly one is not None.
+        starting, ending: the start and end; None for the default of a batch or a stream.
         min_partitions: the least number of tasks.
         max_records_per_partition: the most offsets of a task.
-        fail_on_data_loss: whether it is an error that records to be read are gone.
-        columns: what Spark sees, in order.
+        fail_on_data_loss: whether lost records are an error.
+        columns: the columns for Spark, in order.
         poll_timeout_ms: how long a task waits for the next record before it fails, in ms.
         max_offsets_per_trigger, min_offsets_per_trigger: the most and the least of a micro-batch, in offsets.
-        max_trigger_delay_ms: after this long a micro-batch takes fewer than the least, in ms.
-        commit_offsets_to_group: the group that shows in Kafka's tools how far a stream is.
+        max_trigger_delay_ms: the time in ms after which a micro-batch may have fewer.
+        commit_offsets_to_group: the group that shows the progress of a stream in Kafka's tools.
     """
 
     client: dict[str, str]
@@ -63,10 +63,10 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """Read what Spark hands over.
+        """Parse the options from Spark.
 
         Raises:
-            OptionError: an option does not exist, has a value it cannot have, or contradicts another one.
+            OptionError: an option does not exist, has an invalid value, or contradicts another one.
         """
         given, client = _read(options, READ, ConsumerConfig)
         if sum(given.get(name) is not None for name in ("subscribe", "subscribe_pattern", "assign")) != 1:
@@ -88,14 +88,14 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def servers(self) -> str:
-        """The bootstrap servers, as the user gave them."""
+        """The bootstrap servers, as in the option."""
         return self.client[SERVERS]
 
     def for_batch(self) -> ReadOptions:
-        """These options with the defaults of a batch: from the earliest to the latest offset.
+        """Return these options with the defaults of a batch: from the earliest to the latest offset.
 
         Raises:
-            OptionError: a start or an end has no meaning in a batch.
+            OptionError: the start or the end is not possible in a batch.
         """
         starting = self.starting or Bound(kind=Kind.EARLIEST, option="startingOffsets")
         ending = self.ending or Bound(kind=Kind.LATEST, option="endingOffsets")
@@ -106,19 +106,19 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, starting=starting, ending=ending)
 
     def for_whole_logs(self) -> ReadOptions:
-        """These options for asking where logs end, whatever transactions are open in them."""
+        """Return these options for reading the ends of logs regardless of open transactions."""
         if self.client.get(ISOLATION, UNCOMMITTED) == UNCOMMITTED:
             return self
         return msgspec.structs.replace(self, client={**self.client, ISOLATION: UNCOMMITTED})
 
     def for_stream(self) -> ReadOptions:
-        """These options with the defaults of a stream: from the latest offset on.
+        """Return these options with the defaults of a stream: from the latest offset on.
 
         Raises:
-            OptionError: an option has no meaning in a stream, or two contradict each other.
+            OptionError: an option is not possible in a stream, or two contradict each other.
         """
         if self.ending is not None:
-            raise OptionError(f"{self.ending.option} is for a batch: a stream goes on, or ends with its trigger")
+            raise OptionError(f"{self.ending.option} is for batches; a stream continues, or ends with its trigger")
         least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
         if least is not None and most is not None and least > most:
             raise OptionError(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
@@ -127,17 +127,17 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and how to write, batch or streaming.
+    """The options of a write, batch or streaming.
 
     Attributes:
         client: options of the producers, by Kafka's dotted names; with `bootstrap.servers`.
         topic: the topic of all rows; None takes it from the column `topic`.
-        delivery: `at_least_once` or `exactly_once`; what follows is for the latter (`exactly_once`).
+        delivery: `at_least_once` or `exactly_once`; the following attributes are for the latter.
         decision_topic: an existing topic for which the query commits an offset per batch; None takes `topic`.
-        transactional_id_prefix: what its group and transactional ids begin with; None for the default.
+        transactional_id_prefix: the prefix of its group and transactional ids; None for the default.
         repeatable_input: whether a batch that is read again gives the same rows to the same tasks; None if it gives as
             many.
-        write_id: of a write that is no stream, by which it is known when it is repeated; None draws one.
+        write_id: the id of a batch write, by which a repetition is recognized; None for a random one.
     """
 
     client: dict[str, str]
@@ -150,24 +150,24 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Read what Spark hands over.
+        """Parse the options from Spark.
 
         Raises:
-            OptionError: an option does not exist or has a value it cannot have.
+            OptionError: an option does not exist or has an invalid value.
         """
         given, client = _read(options, WRITE, ProducerConfig)
         return cls(client=client, **given)
 
     @property
     def servers(self) -> str:
-        """The bootstrap servers, as the user gave them."""
+        """The bootstrap servers, as in the option."""
         return self.client[SERVERS]
 
 
 def _read(
     options: Mapping[str, str], table: Mapping[str, Known], config: type[ClientConfig]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Parsed options by field, and those of the client."""
+    """Return the parsed options by field, and the options of the client."""
     given: dict[str, Any] = {}
     client: dict[str, str] = {}
     for name, text in options.items():
@@ -212,7 +212,7 @@ def _unknown(name: str, table: Mapping[str, Known]) -> str:
 
 
 def _bound(given: dict[str, Any], which: str) -> Bound | None:
-    """One bound out of the three options that may give it; the connector's order decides between them."""
+    """Return the bound from the three options that may set it; the connector's order of precedence applies."""
     offsets, times = given.pop(f"{which}_offsets", None), given.pop(f"{which}_times", None)
     time, strategy = given.pop(f"{which}_time", None), given.pop(f"{which}_strategy", "error")
     latest_if_none = which == "ending" or strategy == "latest"
@@ -226,7 +226,7 @@ def _bound(given: dict[str, Any], which: str) -> Bound | None:
 
 
 def _name_clients(client: dict[str, str], prefix: str | None) -> None:
-    """Name the clients after groupIdPrefix: the connector's consumers need a group to read, and these do not."""
+    """Name the clients after groupIdPrefix: the connector's consumers need a group, and these do not."""
     client.setdefault("client.id", f"{prefix or 'spark-kafka-source'}-kclient")
 
 

@@ -1,6 +1,6 @@
-"""How what is to be read is divided among Spark's tasks.
+"""The division of ranges among Spark's tasks.
 
-Pure: ranges of offsets in, tasks out. Leaves out where ranges begin and end (`offsets`).
+Pure: ranges of offsets in, tasks out. Elsewhere: the start and end of ranges (`offsets`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from kclient.spark.offsets import Range
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What one task reads: a partition from `start` until before `end`.
+    """The range of a task: a partition from `start` until before `end`.
 
-    It travels to an executor as the value of an InputPartition.
+    It is sent to an executor as the value of an InputPartition.
     """
 
     topic: str
@@ -31,15 +31,15 @@ class Task(msgspec.Struct, frozen=True):
 def plan(
     ranges: Iterable[Range], min_partitions: int | None = None, max_records_per_partition: int | None = None
 ) -> list[Task]:
-    """The tasks that read these ranges, in their order.
+    """Return the tasks for these ranges, in their order.
 
-    A range is a task unless the options ask for more. Those to come go where tasks are largest, so that there are as
-    many as `min_partitions` unless there are fewer offsets. Offsets stand for records: where a log has gaps, tasks
-    have fewer of these than they seem to.
+    Each range is a task unless the options require more. The largest tasks are divided until there are
+    `min_partitions`, or one per offset. Offsets are counted instead of records: with gaps in a log, tasks have fewer
+    records.
 
     Parameters:
-        ranges: what to read; empty ones make no task.
-        min_partitions: the least number of tasks; None for no such wish.
+        ranges: the ranges to read; empty ones are omitted.
+        min_partitions: the least number of tasks; None for no minimum.
         max_records_per_partition: the most offsets of a task; None for no limit.
     """
     wanted = [one for one in ranges if one.end > one.start]
@@ -51,7 +51,7 @@ def plan(
 
 
 def _share(missing: int, sizes: list[int], counts: list[int]) -> None:
-    """Raise counts until so many more are there, always that of the range whose tasks are the largest."""
+    """Increase counts by a total of `missing`, each time for the range with the largest tasks."""
     largest = [(-size / count, index) for index, (size, count) in enumerate(zip(sizes, counts, strict=True))]
     heapq.heapify(largest)
     while missing and largest:

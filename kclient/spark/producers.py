@@ -1,8 +1,8 @@
-"""Producers that live as long as the process, so that tasks and micro-batches do not connect anew.
+"""Producers that live as long as the process, so that tasks and micro-batches need no new connections.
 
-Spark keeps its Python workers over tasks and makes every writer anew, so the cache belongs to this module. All tasks of
-a process that write with the same options share one producer. Who fails with one closes it: what it left in the buffer
-must not travel beside the records of the task's next attempt. Leaves out transactional producers, which are not shared.
+Spark reuses its Python workers and creates a writer for each task, so this module has the cache. All tasks of a process
+with the same options share a producer. A task that fails closes it, because its buffered rows must not be sent beside
+those of the next attempt. Not implemented: sharing of transactional producers.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from kclient.spark.options import WriteOptions
 
 MOST = 8
-"""The most producers of a process; the one that was not used for longest is closed for another."""
+"""The most producers of a process; the least recently used one is closed for another."""
 
 DEFAULTS = {"client.id": "spark-kafka-sink-kclient"}
-"""By Kafka's dotted names, what differs from the client's own defaults unless the user says otherwise."""
+"""By Kafka's dotted names: defaults that differ from the client's."""
 
 Key = tuple[tuple[str, str], ...]
 
 
 def open_producer(options: WriteOptions, **more: Any) -> Producer:
-    """Make a producer that the caller closes.
+    """Return a producer that the caller closes.
 
     Parameters:
-        more: options that win, by their names in Python.
+        more: options that override the others, by their names in Python.
     """
     return Producer.from_properties({**DEFAULTS, **options.client}, **more)
 
 
 class ProducerCache:
-    """Producers by their options.
+    """A cache of producers by their options.
 
     Parameters:
         make: opens a producer.
@@ -57,12 +57,12 @@ class ProducerCache:
 
     @contextmanager
     def borrow(self, options: WriteOptions) -> Iterator[Producer]:
-        """Lend the producer of these options, which others may use at the same time.
+        """Lend the producer of these options, which other tasks may use at the same time.
 
-        It is closed if the caller fails, and what it has not delivered is dropped.
+        It is closed if the caller fails, and undelivered rows are dropped.
 
         Parameters:
-            options: whose `client` it is made with.
+            options: the options of the producer.
         """
         key = tuple(sorted(options.client.items()))
         with self._lock:
@@ -89,7 +89,7 @@ class ProducerCache:
 
 
 def _close(producer: Producer, timeout: float | None) -> None:
-    """Close a producer, whose failures were the business of those who sent."""
+    """Close a producer; its senders have handled its failures."""
     try:
         producer.close(timeout)
     except DeliveryError:

@@ -1,7 +1,7 @@
-"""How far a stream is behind, out of what Spark tells of a query's progress.
+"""The lag of a stream, from the progress that Spark reports.
 
-Spark has no name for the lag of a source that is written in Python, but reports how far the source has read and how far
-it could have. For Kafka's own tools there is the option `commitOffsetsToGroup`.
+Spark has no lag for Python sources, but reports the offsets that were read and the latest ones. For Kafka's own tools,
+use the option `commitOffsetsToGroup`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 
 def lag(progress: StreamingQueryProgress) -> Offsets:
-    """By partition, the offsets between the end of the last micro-batch and the end of the partition then.
+    """Return the offsets between the end of the last micro-batch and the end of the partition at that time, by
+    partition.
 
-    A partition that the query has just found is not in it before its first micro-batch.
+    A new partition is missing before its first micro-batch.
 
     Parameters:
-        progress: `query.lastProgress`, or what a StreamingQueryListener is given; of a query whose sources are all of
-            this format. Where two of them read the same partition, the larger lag counts.
+        progress: `query.lastProgress`, or that of a StreamingQueryListener, for a query with only sources of this
+            format. If two of them read the same partition, the larger lag counts.
     """
     found: Offsets = {}
     for source in progress["sources"]:
@@ -34,5 +35,5 @@ def lag(progress: StreamingQueryProgress) -> Offsets:
 
 
 def _offsets(written: str) -> Offsets:
-    """PySpark has the text "None" where there is nothing to tell yet."""
+    """PySpark has the text "None" if nothing was reported yet."""
     return from_json(json.loads(written)) if written.startswith("{") else {}

@@ -1,11 +1,11 @@
-"""What a read is about: which partitions, as they are now, and for a batch which offsets of them.
+"""The partitions of a read, and for a batch the offsets.
 
-Partitions are asked for anew for each batch, so that new topics and partitions join a stream. Leaves out how offsets
-are written and looked up (`offsets`), and how a range is divided (`planning`).
+Partitions are listed for each batch, so that new topics and partitions join a stream. Elsewhere: look-up of offsets
+(`offsets`), and division of ranges (`planning`).
 
-What there is, is told by one broker, any of them, and one that has just come up or has lost touch with the others may
-not know of a topic. To read a stream without a partition is to lose its records, or to read them twice when it is there
-again: so it is gone only if it is missing for some seconds (`partitions_after_all`).
+Any broker responds to the listing, and one that has just started or lost its connection to others may not know a topic.
+A stream that reads without a partition loses its records, or reads them twice when it returns. So a partition counts as
+lost only if it is missing for some seconds (`partitions_after_all`).
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LOOKS = 4
-"""How often a partition must be missing before it is gone."""
+"""How often a partition must be missing before it counts as lost."""
 
 BETWEEN = 1.0
-"""Seconds between two of these looks."""
+"""The seconds between these listings."""
 
 
 def partitions(consumer: Consumer, options: ReadOptions, *, missing_ok: bool = False) -> list[TopicPartition]:
-    """The partitions that the options name, in order.
+    """Return the partitions of the options, in order.
 
     Parameters:
-        consumer: asks the brokers.
-        options: what names them.
-        missing_ok: whether what is named and does not exist is left out, and is no error.
+        consumer: sends the requests.
+        options: the options of the read.
+        missing_ok: whether topics and partitions that do not exist are omitted instead of an error.
 
     Raises:
-        UnknownTopicOrPartitionError: a topic or a partition that is named does not exist. A pattern may match nothing.
-        KafkaError: the brokers cannot tell.
+        UnknownTopicOrPartitionError: a named topic or partition does not exist. A pattern may match nothing.
+        KafkaError: the request failed.
     """
     if options.assign is not None:
         return _assigned(consumer, options.assign, missing_ok)
@@ -59,7 +59,7 @@ def partitions(consumer: Consumer, options: ReadOptions, *, missing_ok: bool = F
 
 
 def partitions_to_begin_with(consumer: Consumer, options: ReadOptions) -> list[TopicPartition]:
-    """The same, when a read begins: if a pattern matches nothing yet, that is logged."""
+    """Return the partitions when a read begins; log if a pattern matches nothing yet."""
     found = partitions(consumer, options)
     if not found:
         _log.warning(
@@ -78,15 +78,16 @@ def partitions_after_all(
     missing_ok: bool = False,
     pause: Callable[[float], None] = sleep,
 ) -> list[TopicPartition]:
-    """The same, but what is missing is looked for several times; in order, all that were there in one of the looks.
+    """Return the partitions that exist in at least one of several listings, in order; list again while some are
+    missing.
 
     Parameters:
-        expected: what must be there, beside what is named, for one look to suffice.
-        pause: waits for so many seconds.
+        expected: the partitions, beside the named ones, without which the listing is repeated.
+        pause: waits for a number of seconds.
 
     Raises:
-        UnknownTopicOrPartitionError: a topic or a partition that is named was not there in any of the looks.
-        KafkaError: the brokers cannot tell.
+        UnknownTopicOrPartitionError: a named topic or partition was missing in every listing.
+        KafkaError: the request failed.
     """
     found: set[TopicPartition] = set()
     missing: UnknownTopicOrPartitionError | None = None
@@ -126,15 +127,15 @@ def _assigned(consumer: Consumer, assign: dict[str, list[int]], missing_ok: bool
 
 
 def batch_ranges(consumer: Consumer, options: ReadOptions) -> list[Range]:
-    """What a batch reads, by partition.
+    """Return the ranges of a batch.
 
     Parameters:
-        consumer: asks the brokers.
-        options: as `ReadOptions.for_batch` has them.
+        consumer: sends the requests.
+        options: the options, from `ReadOptions.for_batch`.
 
     Raises:
-        DataLossError: offsets that are asked for are gone, and that is an error.
-        OptionError: the options do not fit the partitions that there are.
+        DataLossError: requested offsets are lost, and that is an error.
+        OptionError: the options do not match the existing partitions.
         KafkaError: see `partitions`.
     """
     assert options.starting is not None
@@ -142,7 +143,8 @@ def batch_ranges(consumer: Consumer, options: ReadOptions) -> list[Range]:
     chosen = partitions_to_begin_with(consumer, options)
     if not chosen:
         return []
-    # In this order, since logs move on meanwhile: what is earliest or latest is never taken for something that is gone.
+    # In this order, because logs change in the meantime: the earliest and latest offsets must not be taken for lost
+    # ones.
     first = consumer.beginning_offsets(chosen)
     start = resolve(consumer, options.starting, chosen)
     end = resolve(consumer, options.ending, chosen)
@@ -157,10 +159,11 @@ def in_logs(
     last: Offsets,
     lend: Callable[[ReadOptions], AbstractContextManager[Consumer]] = borrow,
 ) -> list[Range]:
-    """The ranges as far as the logs have them; see `offsets.available`.
+    """Return the ranges as far as they exist in the logs; see `offsets.available`.
 
-    What is read committed ends at the first open transaction. A range may go beyond, if it was chosen by hand or while
-    the isolation level was another one: that is no loss, and who reads it waits until the transaction is over.
+    With read_committed, a partition ends at the first open transaction. A range may go beyond, if it was set by the
+    user or while the isolation level was another one: that is no loss, and who reads it waits until the transaction is
+    over.
 
     Parameters:
         first, last: by partition, where it begins and ends for a consumer with these options; the latter may be a

@@ -1,7 +1,7 @@
-"""Reads a batch: the driver decides which offsets, once, and the executors read them.
+"""The reader of a batch: the driver determines the offsets once, and the executors read them.
 
-Spark makes a reader in a process of its own, takes the tasks it plans, pickles it and calls `read` in the executors.
-It has no `pushFilters`: with Spark's setting for that at its default, a reader that defines it cannot be used at all.
+Spark creates a reader in a separate process, plans tasks with it, pickles it and calls `read` in the executors. It has
+no `pushFilters`, because with Spark's default settings a reader that defines it cannot be used.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 # PySpark is not installed where types are checked.
 class BatchReader(Arriving, DataSourceReader):  # type: ignore[misc]
-    """Reads what the options say, as it is when the query is planned.
+    """Reads the topics as they are when the query is planned.
 
     Parameters:
-        options: what to read.
-        schema: what Spark asks for, which must be what the source declared.
+        options: the options of the read.
+        schema: the schema that Spark requests, which must be that of the source.
 
     Raises:
-        OptionError: the options make no sense for a batch.
-        SourceError: the schema is another one.
+        OptionError: the options are not possible in a batch.
+        SourceError: the schema differs.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -44,11 +44,11 @@ class BatchReader(Arriving, DataSourceReader):  # type: ignore[misc]
         check_schema(schema, options.columns)
 
     def partitions(self) -> list[InputPartition]:
-        """The tasks, each as the value of a partition.
+        """Return the tasks, each as the value of a partition.
 
         Raises:
-            DataLossError: offsets that are asked for are gone, and that is an error.
-            SourceError: Kafka does not answer, or a topic does not exist.
+            DataLossError: requested offsets are lost, and that is an error.
+            SourceError: Kafka does not respond, or a topic does not exist.
         """
         options = self._options
         with told_shortly(options.servers), borrow(options) as consumer:
@@ -58,5 +58,5 @@ class BatchReader(Arriving, DataSourceReader):  # type: ignore[misc]
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """Read one task; Spark makes one without a value where there is nothing to read."""
+        """Read one task; if there is nothing to read, Spark creates a partition without a value."""
         return iter(()) if partition.value is None else read_task(self._options, partition.value)

@@ -1,8 +1,8 @@
-"""Which columns of the rows become which part of a record, as Spark's own Kafka connector has it.
+"""The mapping of columns to the parts of a record, as in Spark's own Kafka connector.
 
-`topic` (string), `key` and `value` (string or binary), `headers` and `partition` (int) are taken by their names, other
-columns are not written: what was read from Kafka can be written to it as it is. The option `topic` goes before the
-column. Elsewhere: waiting for their delivery (`sending`), and PySpark.
+The columns `topic` (string), `key` and `value` (string or binary), `headers` and `partition` (int) are written, others
+are ignored, so that rows that were read can be written unchanged. The option `topic` overrides the column. Elsewhere:
+sending and delivery (`sending`), and PySpark.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ TYPES = {
     "headers": "array<struct<key:string,value:binary>>",
     "partition": "int",
 }
-"""The columns that are written, and of which types of Spark's each may be."""
+"""The columns that are written, with their permitted Spark types."""
 
 
 class RecordColumns(msgspec.Struct, frozen=True, kw_only=True):
-    """The columns to take; the fields are the parameters of `Producer.send_arrow`.
+    """The columns to write; the fields are the parameters of `Producer.send_arrow`.
 
     Attributes:
-        topic: of all rows; None if there is a column of topics.
+        topic: the topic of all rows; None if there is a column of topics.
     """
 
     topic: str | None
@@ -47,14 +47,14 @@ class RecordColumns(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def choose(cls, columns: Mapping[str, str], topic: str | None) -> RecordColumns:
-        """Choose among the columns of the rows.
+        """Return the columns of the rows to write.
 
         Parameters:
-            columns: their types, as Spark spells them, by name.
-            topic: the option.
+            columns: the Spark types of the columns, by name.
+            topic: the option `topic`.
 
         Raises:
-            SourceError: there is no value or no topic, or a column has a type that is not written.
+            SourceError: there is no value or no topic, or a column has an unsupported type.
         """
         have = ", ".join(columns) or "none"
         if "value" not in columns:
@@ -65,7 +65,7 @@ class RecordColumns(msgspec.Struct, frozen=True, kw_only=True):
         if topic is not None:
             taken.pop("topic", None)
         for name in taken:
-            # A string may have a collation, which is no matter of Kafka's.
+            # A string may have a collation, which does not matter for Kafka.
             kind = re.sub(r"^string collate \w+$", "string", columns[name])
             if kind not in TYPES[name].split(" or "):
                 raise SourceError(f"column {name} is {columns[name]} and must be {TYPES[name]}: cast or encode it")
@@ -83,7 +83,7 @@ class RecordColumns(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises:
             SourceError: a row cannot be a record.
-            KafkaError: what `send_arrow` raises.
+            KafkaError: raised by `send_arrow`.
         """
         if self.topic_column is not None and rows.column(self.topic_column).null_count:
             raise SourceError("the topic of a row is null: fill the column topic, or set the option topic for all rows")
@@ -93,5 +93,5 @@ class RecordColumns(msgspec.Struct, frozen=True, kw_only=True):
         except (TypeError, ValueError) as error:
             raise SourceError(f"a row cannot be a record: {error}") from None
         except RecordTooLargeError as error:
-            # By the client's own limit; one that is too large for the brokers is not delivered.
+            # The limit of the client; a row that is too large for the brokers fails at delivery.
             raise SourceError(f"a row cannot be a record: {as_in_spark(error.message)}") from None

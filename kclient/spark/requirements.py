@@ -1,7 +1,6 @@
-"""What the data source needs of the machine it runs on: a PySpark that is new enough, pyarrow, and workers that run a
-Python with kclient.
+"""Checks of the environment: PySpark in a supported version, pyarrow, and workers whose Python has kclient.
 
-Not checked: Java, which PySpark itself asks for.
+Not checked: Java, which PySpark checks itself.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_SPARK = "4.2"
-"""Before it, a stream cannot be given a limit (`DataSourceStreamReader.latestOffset`)."""
+"""Older versions cannot limit the micro-batches of a stream (`DataSourceStreamReader.latestOffset`)."""
 
 
 def check_requirements() -> None:
-    """Raise unless everything is there.
+    """Raise an error if a requirement is missing.
 
     Raises:
         MissingRequirementError: PySpark is missing or too old, or pyarrow is missing.
@@ -42,9 +41,9 @@ def check_requirements() -> None:
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Raise if Spark's workers run a Python without kclient, as far as that can be known from here.
+    """Raise an error if Spark's workers run a Python without kclient, as far as this can be checked.
 
-    That is, if they run on this machine, and nothing was shipped to them that might bring it.
+    It can be checked if they run on this machine, and no files were shipped to them that might contain kclient.
 
     Raises:
         MissingRequirementError: they do.
@@ -54,7 +53,7 @@ def check_workers(spark: SparkSession) -> None:
     if context is None or not re.match(r"local(\[|$)", context.master) or context.listFiles or context.listArchives:
         return
     python = shutil.which(context.pythonExec)
-    # Not by what links lead to: those of two environments lead to the same interpreter.
+    # Do not resolve links: those of two environments lead to the same interpreter.
     if python is None or os.path.abspath(python) == os.path.abspath(sys.executable):
         return
     if _lacks_kclient(python, context.environment.get("PYTHONPATH")):
@@ -65,11 +64,11 @@ def check_workers(spark: SparkSession) -> None:
 
 
 _MISSING = 77
-"""An exit status that an interpreter has for nothing else."""
+"""An exit status that an interpreter does not use itself."""
 
 
 def _lacks_kclient(python: str, more_path: str | None) -> bool:
-    """Ask an interpreter; False if it does not answer."""
+    """Return whether an interpreter lacks kclient; False if it does not respond."""
     path = os.pathsep.join(filter(None, [more_path, os.environ.get("PYTHONPATH")]))
     code = f"import sys, importlib.util as u; sys.exit(0 if u.find_spec('kclient') else {_MISSING})"
     try:
@@ -82,7 +81,7 @@ def _lacks_kclient(python: str, more_path: str | None) -> bool:
 
 
 def spark_version() -> str | None:
-    """The version of PySpark; None where there is none."""
+    """Return the version of PySpark, None if it is not installed."""
     if importlib.util.find_spec("pyspark") is None:
         return None
     from pyspark.version import __version__

@@ -1,7 +1,7 @@
-"""The columns that Spark sees, which are those of its own Kafka connector, in Spark's words and in Arrow's.
+"""The columns for Spark, which are those of its own Kafka connector, in Spark's and Arrow's types.
 
-Spark compares the two exactly: an Arrow batch must have the types, names and nullability that Spark derives from what
-the source declares. Leaves out how the columns are filled (`arrow`), and what a writer takes (`writer`).
+Spark requires that an Arrow batch has exactly the types, names and nullability of the declared schema. Elsewhere:
+filling the columns (`arrow`), and the columns of a writer (`record_columns`).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ COLUMNS = {
     "timestampType": "int",
     "headers": "array<struct<key:string,value:binary>>",
 }
-"""All columns there are, in the connector's order, with their types as Spark spells them."""
+"""All columns in the connector's order, with their Spark types."""
 
 HEADERS = "headers"
 
 
 def default_columns(include_headers: bool) -> tuple[str, ...]:
-    """The connector's columns; it has headers only where they are asked for."""
+    """Return the connector's columns; headers only if requested."""
     return tuple(name for name in COLUMNS if include_headers or name != HEADERS)
 
 
 def parse_columns(text: str) -> tuple[str, ...]:
-    """Names separated by commas, in the order wanted, in any case.
+    """Parse names separated by commas, in any case; the order is kept.
 
     Raises:
-        OptionError: there is no such column, or it is named twice.
+        OptionError: a column does not exist or occurs twice.
     """
     known = {name.lower(): name for name in COLUMNS}
     chosen: list[str] = []
@@ -54,26 +54,26 @@ def parse_columns(text: str) -> tuple[str, ...]:
 
 
 def ddl(columns: Sequence[str]) -> str:
-    """The schema as Spark takes it from a source."""
+    """Return the schema in Spark's DDL."""
     return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
 
 
 def check_schema(schema: StructType, columns: Sequence[str]) -> None:
-    """See that Spark asks for what the source declares: it has one schema, which users cannot replace.
+    """Check that Spark requests the declared schema, which users cannot replace.
 
     Raises:
-        SourceError: it asks for another one.
+        SourceError: it requests another one.
     """
     expected = f"struct<{','.join(f'{name}:{COLUMNS[name]}' for name in columns)}>"
     if schema.simpleString() != expected:
         raise SourceError(
-            f"this source has a schema of its own, {ddl(columns)}; leave out .schema(...), choose columns with the "
+            f"this source has its own schema, {ddl(columns)}; remove .schema(...), choose columns with the "
             "option columns, and cast or decode them after load()"
         )
 
 
 def arrow_schema(columns: Sequence[str]) -> pyarrow.Schema:
-    """The schema that batches must have, as Spark derives it from `ddl`."""
+    """Return the schema of batches, as Spark derives it from `ddl`."""
     import pyarrow
 
     types: dict[str, Any] = {

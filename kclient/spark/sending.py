@@ -1,6 +1,6 @@
 """Sends the rows of a task with a producer, and waits for their delivery.
 
-Elsewhere: which producer sends, and what a failed delivery means for the task (`delivery`, `exactly_once`).
+Elsewhere: the choice of the producer, and the consequences of a failed delivery (`delivery`, `exactly_once`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def send_batches(producer: Producer, batches: Iterator[pyarrow.RecordBatch], col
     """Send the rows of a task, and wait until all are delivered.
 
     Returns:
-        How many there are.
+        The number of rows.
 
     Raises:
         SourceError: a row cannot be a record, or was not delivered.
-        KafkaError: what `send_arrow` raises.
+        KafkaError: raised by `send_arrow`.
     """
     under_way: deque[RowsFuture] = deque()
     rows = 0

@@ -1,7 +1,7 @@
-"""The data source as Spark sees it: a name, a schema, and who reads and writes.
+"""The data source as Spark sees it: a name, a schema, readers and writers.
 
-Spark pickles an instance and takes it to other processes, so it holds nothing but the options. Every session of a
-Python that has this package imports this module, also where Kafka plays no part; so each method imports what it needs.
+Spark pickles an instance and sends it to other processes, so it contains only the options. Every Spark session in a
+Python with this package imports this module, even without Kafka, so each method imports what it needs.
 """
 
 from __future__ import annotations
@@ -24,39 +24,41 @@ if TYPE_CHECKING:
 
 
 class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed where types are checked
-    """`spark.read.format("kclient")` and its like; see `kclient.spark.options` for what they can be told."""
+    """The format `kclient` of `spark.read`, `readStream`, `write` and `writeStream`; `kclient.spark.options` has its
+    options.
+    """
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return "kclient"
 
     def schema(self) -> str:
-        """The columns that a read has, as DDL."""
+        """Return the columns of a read, as DDL."""
         from kclient.spark.schema import ddl
 
         with self._told():
             return ddl(self._read_options().columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Who reads a batch."""
+        """Return the reader of a batch."""
         from kclient.spark.reader import BatchReader
 
         with self._told():
             return BatchReader(self._read_options(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Who reads the micro-batches of a stream."""
+        """Return the reader of a stream."""
         from kclient.spark.streaming import StreamReader
 
         with self._told():
             return StreamReader(self._read_options(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Who writes a batch.
+        """Return the writer of a batch.
 
         Raises:
-            OptionError: it is to overwrite the topic.
+            OptionError: the mode is to overwrite the topic.
         """
         from kclient.spark.errors import OptionError
         from kclient.spark.writer import BatchWriter
@@ -67,10 +69,10 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
             return BatchWriter(self._write_options(), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Who writes the micro-batches of a stream; Spark asks for each of them anew.
+        """Return the writer of a micro-batch; Spark requests one for each.
 
-        `overwrite` is the output mode `complete`: each micro-batch then brings all rows of the result, which are
-        appended, as Spark's own connector does.
+        `overwrite` means the output mode `complete`: each micro-batch has all rows of the result, which are appended,
+        as in Spark's own connector.
         """
         from kclient.spark.workers import freeze_modules
         from kclient.spark.writer import StreamWriter
@@ -81,7 +83,7 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
         return writer
 
     def _told(self) -> told_shortly:
-        """Around all of a method, so that nothing of this source is among the frames that Spark shows."""
+        """Wrap a whole method, so that Spark's traceback has no frames of this source."""
         from kclient.spark.errors import told_shortly
         from kclient.spark.options import PREFIX, SERVERS
 

@@ -1,8 +1,8 @@
-"""Reads a stream: a process of the driver says from where to where, and the executors read.
+"""The reader of a stream: a process of the driver determines the offsets, and the executors read.
 
-Spark makes a reader for the life of the query, in a process of its own, and asks it for offsets and tasks; another one
-it pickles for the executors, whose consumers outlive the micro-batches (`consumers`). What is asked is answered by
-`micro_batches`; here is what PySpark's types have to say about it.
+Spark creates a reader for the life of the query, in a separate process, and requests offsets and tasks from it. It
+pickles another one for the executors, whose consumers live longer than the micro-batches (`consumers`). `micro_batches`
+has the logic; this module converts PySpark's types.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 # PySpark is not installed where types are checked.
 class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Reads what the options say, micro-batch by micro-batch.
+    """Reads the topics of the options, micro-batch by micro-batch.
 
     Parameters:
-        options: what to read.
-        schema: what Spark asks for, which must be what the source declared.
+        options: the options of the read.
+        schema: the schema that Spark requests, which must be that of the source.
 
     Raises:
-        OptionError: the options make no sense for a stream.
-        SourceError: the schema is another one.
+        OptionError: the options are not possible in a stream.
+        SourceError: the schema differs.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -53,23 +53,23 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     @property
     def _batches(self) -> MicroBatches:
-        # Only the reader that is asked for offsets needs them; the other is pickled.
+        # Only the reader that is asked for offsets needs them; the other one is pickled.
         if self._made is None:
             self._made = MicroBatches(self._options)
         return self._made
 
     def initialOffset(self) -> Written:
-        """Where the query starts, unless its checkpoint says so."""
+        """Return the start of the query, unless its checkpoint has it."""
         with self._told:
             return self._batches.initial()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """The query is to end at what is there now."""
+        """Let the query end at the current end offsets."""
         with self._told:
             self._batches.hold()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the options say of the size of a micro-batch; Spark can carry one half of it, and hands it back."""
+        """Return the limits of a micro-batch from the options; Spark supports one of the two and passes it back."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -77,11 +77,11 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
         return ReadAllAvailable()
 
     def latestOffset(self, start: Written, limit: ReadLimit) -> Written:
-        """Where the next micro-batch ends.
+        """Return the end of the next micro-batch.
 
         Raises:
-            DataLossError: something is gone, and that is an error.
-            SourceError: Kafka does not answer, or a topic does not exist.
+            DataLossError: records are lost, and that is an error.
+            SourceError: Kafka does not respond, or a topic does not exist.
         """
         options = self._options
         with self._told:
@@ -94,15 +94,15 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
             raise SourceError(f"a stream of records cannot be limited by {type(limit).__name__}")
 
     def reportLatestOffset(self) -> Written | None:
-        """How far the partitions go, for the query's progress."""
+        """Return the end offsets, for the query's progress."""
         return self._batches.reported()
 
     def partitions(self, start: Written, end: Written) -> list[InputPartition]:
-        """The tasks of a micro-batch, each as the value of a partition.
+        """Return the tasks of a micro-batch, each as the value of a partition.
 
         Raises:
-            DataLossError: something is gone, and that is an error.
-            SourceError: Kafka does not answer.
+            DataLossError: records are lost, and that is an error.
+            SourceError: Kafka does not respond.
         """
         with self._told:
             return [InputPartition(task) for task in self._batches.tasks(start, end)]
@@ -112,11 +112,11 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
         return read_task(self._options, partition.value)
 
     def commit(self, end: Written) -> None:
-        """Everything before `end` is processed."""
+        """Note that everything before `end` is processed."""
         with self._told:
             self._batches.commit(end)
 
     def stop(self) -> None:
-        """The query has ended."""
+        """Stop, because the query has ended."""
         if self._made is not None:
             self._made.stop()

@@ -1,8 +1,8 @@
-"""How an executor reads a task: from the first offset to the last, in batches for Spark.
+"""The read of a task in an executor: from the first offset to the last, in batches for Spark.
 
-A log has gaps where compaction removed records, transactions have their markers, or aborted records are left out; the
-consumer's position passes them, and they are no loss. An offset that the log no longer has is. Leaves out what the
-batches look like (`arrow`), and PySpark.
+A log has gaps where compaction removed records, and at transaction markers and aborted records. The consumer's position
+passes them, and they are no data loss; offsets that the log no longer has are. Elsewhere: the format of batches
+(`arrow`), and PySpark.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ ROWS = 32_768
 """The most rows of a batch."""
 
 BYTES = 16 * 1024 * 1024
-"""About the most bytes of a batch, by the size that the rows before it had."""
+"""The approximate most bytes of a batch, estimated from earlier rows."""
 
 FIRST_ROWS = 1_024
-"""While nothing is known of their size."""
+"""The rows of the first batch, before their size is known."""
 
 _LOOK_AGAIN = 0.02
-"""Seconds after which the position is looked at: what ends a task may hold no record, and then no poll returns."""
+"""The interval in seconds at which the position is checked: the last offset of a task may be a gap, and then no poll
+returns.
+"""
 
 
 def read_task(options: ReadOptions, task: Task) -> Iterator[pyarrow.RecordBatch]:
     """Read a task with a consumer of this process.
 
     Raises:
-        DataLossError: records of the task are gone, and that is an error.
-        SourceError: Kafka does not answer, or something else is wrong with it.
+        DataLossError: records of the task are lost, and that is an error.
+        SourceError: Kafka does not respond, or another error of Kafka.
     """
     partition = TopicPartition(task.topic, task.partition)
     with told_shortly(options.servers), borrow(options, partition, task.start) as consumer:
@@ -74,7 +76,7 @@ class _Reading:
         self._rows = FIRST_ROWS
 
     def batches(self) -> Iterator[pyarrow.RecordBatch]:
-        """Everything up to the end."""
+        """Yield all batches up to the end."""
         consumer, partition = self._consumer, self._partition
         patience = self._options.poll_timeout_ms / 1000
         position, moved = consumer.position(partition), monotonic()
@@ -101,7 +103,9 @@ class _Reading:
                 )
 
     def _check_reachable(self) -> None:
-        """Raise if no broker was reachable for default_api_timeout_ms: polls wait for brokers without end."""
+        """Raise an error if no broker was reachable for default_api_timeout_ms, because polls wait for brokers without
+        a limit.
+        """
         connectivity = self._consumer.health().connectivity
         limit = self._consumer.config.default_api_timeout_ms / 1000
         if connectivity.state is ConnectivityState.UNREACHABLE and connectivity.duration >= limit:
@@ -109,7 +113,7 @@ class _Reading:
             raise KafkaTimeoutError(f"no broker was reachable within default_api_timeout_ms ({limit:g} s): {causes}")
 
     def _fit(self, batch: pyarrow.RecordBatch) -> None:
-        """Choose how many rows come next, by the size of those that came."""
+        """Choose the number of rows of the next batch by the size of earlier rows."""
         size = max(1, batch.nbytes // max(1, batch.num_rows))
         self._rows = max(1, min(ROWS, BYTES // size))
 

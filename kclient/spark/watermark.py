@@ -1,10 +1,10 @@
-"""Where the partitions of a stream end, kept up to date by a thread, so that whoever asks seldom waits.
+"""The end offsets of a stream's partitions, kept up to date by a thread, so that a request rarely waits.
 
-An idle query asks for the latest offsets every 10 ms: an answer from memory costs it nothing. While it asks, the thread
-looks with one request to each broker at intervals; when it asks no more, the thread rests. A question that comes after
-a while, as after a micro-batch, waits for one look: it takes no longer than a record that it finds would have had to
-wait for the next micro-batch. So a query that is triggered once a minute costs one look a minute, and does not go by
-ends that are a minute old. Leaves out how much of it a micro-batch takes (`micro_batches`).
+An idle query requests the latest offsets every 10 ms, which the cache answers. While it does, the thread looks them up
+at intervals, with one request per broker; otherwise the thread is idle. A request after a pause, as after a
+micro-batch, waits for one look-up, which takes no longer than a new record would have to wait for the next micro-batch.
+So a query that is triggered once a minute costs one look-up a minute, and does not use end offsets that are a minute
+old. Elsewhere: the size of a micro-batch (`micro_batches`).
 """
 
 from __future__ import annotations
@@ -26,35 +26,37 @@ if TYPE_CHECKING:
     from kclient.types import TopicPartition
 
 QUICK = 0.02
-"""Seconds between two looks while records come."""
+"""The seconds between look-ups while records arrive."""
 
 SLOW = 0.1
-"""Seconds between two looks when none have come for a while."""
+"""The seconds between look-ups when none have arrived for a while."""
 
 SLOWER = 1.1
-"""What the time between two looks is multiplied by after one that found nothing new."""
+"""The factor for the interval after each look-up without new records."""
 
 FRESH = 0.25
-"""Seconds for which an answer serves; whoever finds it older waits for the next."""
+"""The seconds for which a result is used; a request that finds an older one waits for the next."""
 
 PAUSE = 0.05
-"""Seconds without a question after which the thread rests, and an answer has to be new: an idle query asks sooner."""
+"""The seconds without a request after which the thread pauses, and a result must be new; an idle query requests
+sooner.
+"""
 
 DISCOVERY = 1.0
-"""Seconds after which partitions are listed anew."""
+"""The seconds after which partitions are listed again."""
 
 SOON = 3.0
-"""Seconds after which a look without an answer lists them anew, too."""
+"""The seconds after which partitions are also listed again if a look-up gets no response."""
 
 
 class Ends:
-    """Looks up where the partitions that are read end, and which these are.
+    """Looks up the partitions of a read and their end offsets.
 
     Parameters:
-        options: what is read.
-        make: opens the consumer that asks.
-        clock: seconds that grow.
-        pause: waits for so many of them.
+        options: the options of the read.
+        make: opens the consumer for the requests.
+        clock: seconds of a monotonic clock.
+        pause: waits for a number of seconds.
     """
 
     def __init__(
@@ -73,11 +75,11 @@ class Ends:
         self._listed_at: float | None = None
 
     def look(self) -> Offsets:
-        """The ends as they are now.
+        """Return the current end offsets.
 
         Raises:
-            UnknownTopicOrPartitionError: a topic is gone, and that is an error (`fail_on_data_loss`).
-            KafkaError: the brokers cannot tell.
+            UnknownTopicOrPartitionError: a topic no longer exists, and that is an error (`fail_on_data_loss`).
+            KafkaError: the request failed.
         """
         if self._consumer is None:
             self._consumer = self._make(self._options)
@@ -86,8 +88,7 @@ class Ends:
         try:
             return self._consumer.end_offsets(self._partitions, timeout=SOON)
         except (UnknownTopicOrPartitionError, KafkaTimeoutError):
-            # Perhaps one was deleted since they were listed, and for long the client takes it for one whose news is
-            # late: which there are is for the list to say.
+            # A topic may have been deleted since it was listed; the client would retry for long, so list them again.
             self._list(self._consumer)
             return self._consumer.end_offsets(self._partitions)
 
@@ -105,17 +106,17 @@ class Ends:
 
 
 class Watermark:
-    """The last answer of `Ends`, and the thread that asks for the next.
+    """The last result of `Ends`, and the thread that looks up the next one.
 
     Parameters:
-        ends: what the thread asks; nobody else uses it.
-        clock: seconds that grow.
+        ends: looks up the offsets; only the thread uses it.
+        clock: seconds of a monotonic clock.
     """
 
     def __init__(self, ends: Ends, clock: Callable[[], float] = monotonic) -> None:
         self._ends = ends
         self._clock = clock
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._asked = 0.0
@@ -123,37 +124,37 @@ class Watermark:
         self._found: Offsets | None = None
         self._error: Exception | None = None
         self._began = 0.0
-        """When the look began that the last answer, or error, comes from; what was written before is in it."""
+        """When the look-up of the last result or error began; it covers everything written before."""
         self._failed = -1.0
-        """When the last look failed."""
+        """When the last look-up failed."""
         self._interval = QUICK
 
     def latest(self) -> Offsets:
-        """The ends as they are now; after a question that was asked just before, as they were at most FRESH ago.
+        """Return the current end offsets; right after another request, those of at most FRESH seconds ago.
 
         Raises:
-            KafkaError: the look failed; the next question looks again.
-            SourceError: it was stopped meanwhile.
+            KafkaError: the look-up failed; the next request repeats it.
+            SourceError: it was stopped in the meantime.
         """
-        with self._news:
+        with self._changed:
             now = self._clock()
             paused = now - self._asked >= PAUSE
             self._asked = now
-            return self._answer(now, anew=paused)
+            return self._answer(now, must_be_new=paused)
 
     def recent(self) -> Offsets:
-        """The ends, as they were at most FRESH seconds ago.
+        """Return the end offsets of at most FRESH seconds ago.
 
         Raises:
-            KafkaError: the look failed; the next question looks again.
-            SourceError: it was stopped meanwhile.
+            KafkaError: the look-up failed; the next request repeats it.
+            SourceError: it was stopped in the meantime.
         """
-        with self._news:
-            return self._answer(self._clock(), anew=False)
+        with self._changed:
+            return self._answer(self._clock(), must_be_new=False)
 
-    def _answer(self, now: float, *, anew: bool) -> Offsets:
+    def _answer(self, now: float, *, must_be_new: bool) -> Offsets:
         self._start()
-        if anew or self._found is None or now - self._began > FRESH:
+        if must_be_new or self._found is None or now - self._began > FRESH:
             self._wait_for_look_after(now)
         if self._error is not None:
             raise self._error
@@ -161,14 +162,14 @@ class Watermark:
         return self._found
 
     def known(self) -> Offsets | None:
-        """What was found last, however old; None before the first look."""
+        """Return the last result, however old; None before the first one."""
         return self._found
 
     def stop(self) -> None:
-        """End the thread; it may take as long as the look that is under way, and nobody waits for that."""
-        with self._news:
+        """Stop the thread, without waiting for a look-up in progress."""
+        with self._changed:
             self._stopped = True
-            self._news.notify_all()
+            self._changed.notify_all()
 
     def _start(self) -> None:
         if self._thread is None:
@@ -176,15 +177,15 @@ class Watermark:
             self._thread.start()
 
     def _wait_for_look_after(self, moment: float) -> None:
-        # One that is under way may be out of date if it succeeds. If it fails, Kafka is down as far as one can tell,
-        # and the next one would take as long again to say so.
+        # A look-up in progress may be outdated if it succeeds. If it fails, Kafka is unreachable as far as known, and
+        # the next one would take as long to fail.
         def done() -> bool:
             return max(self._began, self._failed) >= moment
 
         self._waiting += 1
-        self._news.notify_all()
+        self._changed.notify_all()
         try:
-            self._news.wait_for(lambda: self._stopped or done())
+            self._changed.wait_for(lambda: self._stopped or done())
         finally:
             self._waiting -= 1
         if not done():
@@ -198,10 +199,10 @@ class Watermark:
             self._ends.close()
 
     def _rest(self) -> bool:
-        """Wait until the next look is due; False when there is to be none."""
-        with self._news:
-            self._news.wait_for(self._urgent, self._interval)
-            self._news.wait_for(lambda: self._urgent() or self._clock() - self._asked < PAUSE)
+        """Wait until the next look-up is due; return False if there will be none."""
+        with self._changed:
+            self._changed.wait_for(self._urgent, self._interval)
+            self._changed.wait_for(lambda: self._urgent() or self._clock() - self._asked < PAUSE)
             return not self._stopped
 
     def _urgent(self) -> bool:
@@ -213,9 +214,9 @@ class Watermark:
             found = self._ends.look()
         except Exception as raised:  # noqa: BLE001 - raised from the next question
             error = raised
-        with self._news:
+        with self._changed:
             self._interval = QUICK if found != self._found else min(self._interval * SLOWER, SLOW)
             self._began, self._found, self._error = began, found, error
             if error is not None:
                 self._failed = self._clock()
-            self._news.notify_all()
+            self._changed.notify_all()

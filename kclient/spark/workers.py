@@ -1,15 +1,15 @@
-"""What Spark's Python workers cost beside the work, and how less of it is paid.
+"""Overhead of Spark's Python workers, and how it is reduced.
 
-A micro-batch of a few records goes through four or five of them, so what each loses is most of what it takes.
+A micro-batch of a few records passes through four or five workers, so their overhead is most of its time.
 
-PySpark's daemon calls `gc.collect()` in a worker after each piece of work. With PySpark, pandas and pyarrow imported
-that takes some 25 ms of a processor, before the worker can be used again. So once a worker has done a piece for which
-modules were imported, what is there then is kept out of later collections (`gc.freeze`). What the user's code makes
-afterwards is collected as ever.
+PySpark's daemon calls `gc.collect()` in a worker after each piece of work. With PySpark, pandas and pyarrow imported,
+that takes some 25 ms of CPU before the worker can be used again. So after the first work that imported modules,
+existing objects are excluded from later collections (`gc.freeze`). Later objects of the user's code are collected as
+usual.
 
-A task comes to a worker over TCP in two parts: what to do, and the rows. Java holds the second back until the first is
-acknowledged (Nagle's algorithm), and Linux puts that off for 40 ms in the hope of an answer that it could go with. So
-a worker acknowledges as soon as it knows what to do, which is when the reader or writer arrives (`Arriving`).
+A task is sent to a worker over TCP in two parts: the function, and the rows. Java delays the second part until the
+first is acknowledged (Nagle's algorithm), and Linux delays the acknowledgement by 40 ms. So a worker acknowledges as
+soon as it has the function, that is, when the reader or writer is unpickled (`Arriving`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DAEMON = "pyspark.daemon"
 _FILES = "/proc/self/fd"
 
 _modules = 0
-"""How many were there when they were last frozen."""
+"""The number of modules at the last freeze."""
 
 _connections: list[int] | None = None
 
@@ -38,13 +38,13 @@ class Arriving:
 
 
 def is_worker() -> bool:
-    """Whether this process was forked by PySpark's daemon."""
+    """Return whether this process was forked by PySpark's daemon."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name == _DAEMON
 
 
 def freeze_modules() -> None:
-    """Call it when a piece of work is done. In the daemon's workers it does something, once more after each import."""
+    """Freeze the garbage collector after a piece of work, in workers of the daemon, and again after each import."""
     global _modules
     if _modules == len(sys.modules) or not is_worker():
         return
@@ -54,7 +54,7 @@ def freeze_modules() -> None:
 
 
 def acknowledge() -> None:
-    """Send what acknowledgement is put off on the connection to Spark, in the daemon's workers and on Linux alone."""
+    """Send delayed acknowledgements on the connection to Spark, in workers of the daemon and on Linux."""
     global _connections
     if not hasattr(socket, "TCP_QUICKACK"):
         return
@@ -67,7 +67,9 @@ def acknowledge() -> None:
 
 
 def _acknowledge_on(number: int) -> bool:
-    """Acknowledge, and tell whether it could be: a file that is no connection by TCP has nothing to."""
+    """Acknowledge, and return whether it was possible; a file that is not a TCP connection has nothing to
+    acknowledge.
+    """
     try:
         connection = socket.socket(fileno=number)
     except OSError:

@@ -1,7 +1,7 @@
-"""Writes batches and streams: Spark's side of it, which hands over to a `Delivery`.
+"""Writers of batches and streams: Spark's interface, which calls a `Delivery`.
 
-Spark makes a writer in a process of its own, pickles it, and calls `write` in the executors, once for each task; what
-they return comes to `commit` or `abort` of another writer, made anew in a process of the driver.
+Spark creates a writer in a separate process, pickles it, and calls `write` in the executors, once for each task. The
+results are passed to `commit` or `abort` of another writer, created in a process of the driver.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
 
 
 ONLY_BATCH = 0
-"""What a write that is no stream counts as."""
+"""The batch number of a batch write."""
 
 
 @dataclass(frozen=True)
 class TaskWritten(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not installed where types are checked
-    """What a task tells the driver.
+    """The result of a task, for the driver.
 
     Attributes:
-        written: what its delivery returned.
+        written: the result of its delivery.
     """
 
     written: Any
 
 
 class BatchWriter(Arriving, DataSourceArrowWriter):  # type: ignore[misc]
-    """Writes the rows of `df.write`, as the option `delivery` says.
+    """Writes the rows of `df.write`, as the option `delivery` selects.
 
     Parameters:
-        options: where to, and how.
+        options: the options of the write.
         schema: the columns of the rows.
 
     Raises:
-        OptionError: what the delivery needs is missing.
-        SourceError: the columns cannot be written, or there is no such topic.
+        OptionError: an option that the delivery needs is missing.
+        SourceError: the columns cannot be written, or the topic does not exist.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._delivery = choose_delivery(options, _columns(options, schema), is_stream=False)
-        # Not for streams: each of their micro-batches makes a writer.
+        # Not for streams: each of their micro-batches creates a writer.
         check_topic(options)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskWritten:
@@ -61,23 +61,23 @@ class BatchWriter(Arriving, DataSourceArrowWriter):  # type: ignore[misc]
         return _write(self._delivery, iterator)
 
     def commit(self, messages: list[TaskWritten | None]) -> None:
-        """All tasks have written."""
+        """Complete the write, because all tasks have written."""
         self._delivery.commit(_told(messages), ONLY_BATCH)
 
     def abort(self, messages: list[TaskWritten | None]) -> None:
-        """Tasks failed, or the commit did."""
+        """Abort the write, because tasks or the commit failed."""
         self._delivery.abort(_told(messages), ONLY_BATCH)
 
 
 class StreamWriter(Arriving, DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Writes the micro-batches of `df.writeStream`, as the option `delivery` says.
+    """Writes the micro-batches of `df.writeStream`, as the option `delivery` selects.
 
     Parameters:
-        options: where to, and how.
+        options: the options of the write.
         schema: the columns of the rows.
 
     Raises:
-        OptionError: what the delivery needs is missing.
+        OptionError: an option that the delivery needs is missing.
         SourceError: the columns cannot be written.
     """
 
@@ -89,12 +89,12 @@ class StreamWriter(Arriving, DataSourceStreamArrowWriter):  # type: ignore[misc]
         return _write(self._delivery, iterator)
 
     def commit(self, messages: list[TaskWritten | None], batchId: int) -> None:
-        """All tasks of a micro-batch have written."""
+        """Complete a micro-batch, because all its tasks have written."""
         self._delivery.commit(_told(messages), batchId)
         freeze_modules()
 
     def abort(self, messages: list[TaskWritten | None], batchId: int) -> None:
-        """Tasks of a micro-batch failed, or its commit did."""
+        """Abort a micro-batch, because its tasks or its commit failed."""
         self._delivery.abort(_told(messages), batchId)
 
 

@@ -210,4 +210,4 @@ def test_a_schema_of_the_users_own_is_refused(spark: SparkSession, bootstrap_ser
     reading = spark.read.format("kclient").schema("value string").option("subscribe", "t")
     with pytest.raises(PySparkException) as caught:
         reading.option("kafka.bootstrap.servers", bootstrap_servers).load().count()
-    assert "this source has a schema of its own" in last_line(caught.value)
+    assert "this source has its own schema" in last_line(caught.value)

@@ -250,7 +250,7 @@ def test_a_new_partition_of_a_known_topic_that_has_lost_its_first_records_is_a_l
 
 def test_a_partition_that_is_gone_is_a_loss(logs: Logs) -> None:
     del logs.last[B]
-    with pytest.raises(DataLossError, match=r"t-1: offset 5 and what came after it .*does not exist"):
+    with pytest.raises(DataLossError, match=r"t-1: offset 5 and later ones .*no longer exists"):
         batches(logs).latest(begun(0, 5))
     query = batches(logs, failOnDataLoss=False)
     end = query.latest(begun(0, 5))
@@ -260,7 +260,7 @@ def test_a_partition_that_is_gone_is_a_loss(logs: Logs) -> None:
 
 def test_a_partition_that_is_gone_before_its_micro_batch_is_planned_is_a_loss(logs: Logs) -> None:
     del logs.last[B]
-    with pytest.raises(DataLossError, match=r"t-1: offsets 5 to 19 .*does not exist"):
+    with pytest.raises(DataLossError, match=r"t-1: offsets 5 to 19 .*no longer exists"):
         batches(logs).tasks(begun(0, 5), begun(10, 20))
     assert batches(logs, failOnDataLoss=False).tasks(begun(0, 5), begun(10, 20)) == [Task("t", 0, 0, 10)]
 
@@ -403,7 +403,7 @@ def test_a_commit_that_fails_is_told_and_ends_nothing(logs: Logs, caplog: pytest
 
 
 def test_a_stream_has_no_end() -> None:
-    with pytest.raises(OptionError, match="endingOffsets is for a batch"):
+    with pytest.raises(OptionError, match="endingOffsets is for batches"):
         parsed(endingOffsets="latest")
 
 
@@ -444,7 +444,7 @@ def test_offsets_without_ids_go_on_and_get_them(logs: Logs) -> None:
 def test_a_topic_that_was_created_anew_and_is_longer_than_before_is_a_loss(logs: Logs) -> None:
     logs.ids = {"t": "new"}
     with pytest.raises(
-        DataLossError, match=r"t-0: offset 3 and what came after it \(the topic was deleted and created anew\)"
+        DataLossError, match=r"t-0: offset 3 and later ones \(the topic was deleted and created again\)"
     ) as raised:
         batches(logs).latest(begun(3, 4) | OLD)
     assert [one.partition for one in raised.value.lost] == [A, B]
@@ -488,7 +488,7 @@ def test_a_topic_that_is_created_anew_and_refilled_between_two_looks_is_read_fro
     place = made.latest(begun(1, 1) | OLD, 20)
     assert strict.latest(begun(1, 1) | OLD, 20) == place
     logs.ids, logs.last, logs.now = {"t": "new"}, {A: 30, B: 30}, 1.0
-    with pytest.raises(DataLossError, match="the topic was deleted and created anew"):
+    with pytest.raises(DataLossError, match="the topic was deleted and created again"):
         strict.latest(place)
     end = made.latest(place)
     assert end == begun(30, 30) | NEW
@@ -518,7 +518,7 @@ def test_a_topic_that_comes_back_is_another_one(logs: Logs) -> None:
 
 def test_a_micro_batch_that_was_planned_of_a_topic_that_is_another_one_by_now_is_a_loss(logs: Logs) -> None:
     logs.ids = {"t": "new"}
-    with pytest.raises(DataLossError, match=r"t-1: offsets 4 to 5 \(the topic was deleted and created anew\)"):
+    with pytest.raises(DataLossError, match=r"t-1: offsets 4 to 5 \(the topic was deleted and created again\)"):
         batches(logs).tasks(begun(3, 4) | OLD, begun(3, 6) | OLD)
     lenient = batches(logs, failOnDataLoss="false")
     assert lenient.tasks(begun(3, 4) | OLD, begun(3, 6) | OLD) == []

@@ -165,7 +165,7 @@ def test_a_start_after_the_last_record_is_an_error_unless_asked_for(
 ) -> None:
     topic = make_topic(partitions=2)
     fill(producer, topic, 4, partitions=2)
-    with pytest.raises(SourceError, match=f"no record is as young as that in {topic}-0; "):
+    with pytest.raises(SourceError, match=f"no record has that timestamp or a later one in {topic}-0; "):
         reader.rows(subscribe=topic, startingTimestamp=3000)
     assert reader.offsets(subscribe=topic, startingTimestamp=3000, startingOffsetsByTimestampStrategy="latest") == {
         1: [1]
@@ -183,14 +183,14 @@ def test_from_the_offsets_that_a_group_has_committed(
     fill(producer, topic, 10, partitions=2)
     group = {"kafka.group.id": topic}
     # A name that is misspelt would read everything again.
-    with pytest.raises(OptionError, match=rf"the group '{topic}' has committed nothing for what is read; .*=earliest"):
+    with pytest.raises(OptionError, match=rf"the group '{topic}' has no committed offsets for .*=earliest"):
         reader.rows(group, subscribe=topic, startingOffsets="committed")
     with Consumer(bootstrap_servers=bootstrap_servers, group_id=topic, enable_auto_commit=False) as consumer:
         consumer.assign([(topic, 0)])
         consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(3)})
     # Where the group has committed nothing, it has processed nothing.
     assert reader.offsets(group, subscribe=topic, startingOffsets="committed") == {0: [3, 4], 1: [0, 1, 2, 3, 4]}
-    assert f"the group '{topic}' has committed nothing for {topic}-1: read from the earliest offset" in caplog.text
+    assert f"the group '{topic}' has no committed offset for {topic}-1: reading from the earliest offset" in caplog.text
     with pytest.raises(OptionError, match=r"needs the group whose offsets are meant: kafka\.group\.id"):
         reader.rows(subscribe=topic, startingOffsets="committed")
 

@@ -1,8 +1,9 @@
-"""Clients that live as long as the process: Spark makes its writers anew for each batch, but keeps the processes.
+"""Clients that live as long as the process: Spark creates writers for each batch, but reuses processes.
 
-A task's producer is kept once its transaction is prepared: the next `init_transactions` of that object is then one
-request, without a new connection. The driver's producer keeps its id over batches, which is what makes a decision one
-transaction and nothing else: as long as it is not fenced, nobody else has decided. Leaves out what is done with them.
+The producer of a task is kept after its transaction is prepared; its next `init_transactions` is one request, without a
+new connection. The driver's producer keeps its transactional id over batches, so that a decision is a single
+transaction: as long as it is not fenced, no other driver has decided. Elsewhere: the use of these clients (`task`,
+`driver`).
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from kclient.spark.forks import forget_in_children
 
 TIMEOUT = "transaction.timeout.ms"
 MOST_IDLE = 8
-"""The most producers that wait for their next batch, of tasks and of drivers; each has a thread and connections."""
+"""The most idle producers of tasks and drivers; each has a thread and connections."""
 
 DECISION_MS = 30_000
-"""How long the driver's transaction may take: what a driver that died leaves open is over by then at the latest."""
+"""The timeout of the driver's transaction, in ms, after which that of a dead driver is aborted."""
 
 ABORT_SECONDS = 5.0
-"""How long a task that failed tries to abort."""
+"""How long a failed task tries to abort, in seconds."""
 
 _Key = tuple[tuple[str, str], ...]
 
@@ -38,7 +39,7 @@ class Clients:
     """The clients of one process.
 
     Parameters:
-        open_producer, open_admin: make one from options by Kafka's dotted names.
+        open_producer, open_admin: create one from options by Kafka's dotted names.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Clients:
         self._timeouts: dict[_Key, int] = {}
 
     def admin(self, settings: Settings) -> Admin:
-        """The process's admin client for these options."""
+        """Return the admin client of the process for these options."""
         key = _key(settings)
         with self._lock:
             if key not in self._admins:
@@ -72,9 +73,9 @@ class Clients:
 
     @contextmanager
     def task(self, settings: Settings, transactional_id: str) -> Iterator[Producer]:
-        """Lend a producer that has the id, for one transaction, which is prepared at the end.
+        """Lend a producer with the transactional id for one transaction, which is prepared at the end.
 
-        If the user fails, it is closed, which aborts what is open.
+        If the caller fails, it is closed, which aborts its transaction.
         """
         key = (_key(settings), transactional_id)
         with self._lock:
@@ -95,10 +96,10 @@ class Clients:
             one.close(0)
 
     def driver(self, settings: Settings) -> Producer:
-        """The producer that decides for a query. When it is new it has fenced all before it.
+        """Return the producer that decides for a query; a new one has fenced all earlier ones.
 
-        A process decides for one query at a time, so that those of others can be closed: each write that is no stream
-        is a query, and comes once.
+        A process decides for one query at a time, so the producers of other queries are closed; each batch write is a
+        query that occurs once.
         """
         key = (_key(settings), settings.driver_id)
         with self._lock:
@@ -123,14 +124,14 @@ class Clients:
         return producer
 
     def forget_driver(self, settings: Settings) -> None:
-        """Close the driver's producer, which was fenced or failed."""
+        """Close the driver's producer, after it was fenced or failed."""
         with self._lock:
             producer = self._drivers.pop((_key(settings), settings.driver_id), None)
         if producer is not None:
             _discard(producer)
 
     def is_first(self, settings: Settings, run: str) -> bool:
-        """Whether this is the first that the process hears of a run of the query."""
+        """Return whether this is the first batch of a run in this process."""
         key = (_key(settings), settings.group)
         with self._lock:
             known = self._runs.pop(key, None)
@@ -140,10 +141,10 @@ class Clients:
         return known != run
 
     def timeout_ms(self, settings: Settings) -> int:
-        """How long the tasks' transactions may be open: what the user says, else the most that all brokers allow.
+        """Return the timeout of the tasks' transactions: the option, or the maximum that all brokers allow.
 
         Raises:
-            OptionError: the brokers do not tell.
+            OptionError: the maximum cannot be read from the brokers.
         """
         given = settings.client.get(TIMEOUT)
         if given is not None:
@@ -158,7 +159,7 @@ class Clients:
         return known
 
     def close(self) -> None:
-        """Close all."""
+        """Close all clients."""
         with self._lock:
             producers = [*self._idle.values(), *self._drivers.values()]
             admins = list(self._admins.values())
@@ -174,7 +175,7 @@ def _key(settings: Settings) -> _Key:
 
 
 def _discard(producer: Producer, told: BaseException | None = None) -> None:
-    """Close without hiding why; a transaction that cannot be aborted now is aborted by its timeout."""
+    """Close a producer after a failure; if its transaction cannot be aborted now, its timeout aborts it."""
     try:
         producer.close(ABORT_SECONDS if told is None or isinstance(told, Exception) else 0)
     except KafkaError as error:
@@ -195,7 +196,7 @@ def _longest_timeout(admin: Admin) -> int:
 
 
 def too_long(settings: Settings, error: InvalidTxnTimeoutError) -> OptionError:
-    """What to tell the user of a timeout that the brokers do not allow."""
+    """Return the error for a timeout that the brokers do not allow."""
     return OptionError(
         f"kafka.{TIMEOUT}={settings.client.get(TIMEOUT)} is more than the brokers' transaction.max.timeout.ms; without "
         f"the option the longest that they allow is taken ({error})"

@@ -1,15 +1,15 @@
-"""The decision: which batch of a query counts, and by which transactions. It is one committed offset of a group.
+"""The decision: which batch of a query is valid, and its transactions. It is a committed offset of a group.
 
-The offset is the batch's number, for partition 0 of the decision topic. Its metadata is JSON with, in `transactions`,
-an entry for each task that wrote something: partition, lane, producer id and epoch in hexadecimal, `a.0.4e2f1.3`; and
-in `rows` how many rows they wrote together, by which a batch is known that comes back with others. A
-broker takes 4096 bytes of metadata per partition (`offset.metadata.max.bytes`), room for more than 200 tasks; what is
-longer goes on in the metadata of partitions 1, 2 and so on, with the same offset. All of them are one request, one
-record batch and one marker in one partition of `__consumer_offsets`, so a reader sees them change together.
+The offset is the number of the batch, for partition 0 of the decision topic. Its metadata is JSON: `transactions` has
+an entry for each task that wrote rows (partition, lane, producer id and epoch in hexadecimal, `a.0.4e2f1.3`), and
+`rows` their total, which detects a batch that is repeated with other rows. A broker accepts 4096 bytes of metadata per
+partition (`offset.metadata.max.bytes`), enough for more than 200 tasks. Longer metadata continues in partitions 1, 2
+and so on, with the same offset. All of them are one request, one record batch and one marker in one partition of
+`__consumer_offsets`, so readers see them change together.
 
-Brokers forget the offsets of a group without members after `offsets.retention.minutes` (seven days), those of a topic
-when it is deleted, and any when they are told to; and the group has another name with another prefix. Only a query
-misses them that died between its decision and Spark's own note of the batch: it writes this batch again.
+Brokers delete the offsets of a group without members after `offsets.retention.minutes` (seven days), those of a deleted
+topic, and any on request. With another prefix, the group has another name. Only a query that died between its decision
+and Spark's own commit of the batch needs the decision; without it, it writes this batch again.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from kclient.spark.exactly_once.settings import Settings
 from kclient.types import OffsetAndMetadata, PreparedTransaction, TopicPartition
 
 MOST_METADATA = 4096
-"""Bytes per partition that a broker takes by default."""
+"""The bytes per partition that a broker accepts by default."""
 
 MOST_PAST = 8
-"""How many former runs are remembered."""
+"""How many earlier runs a decision contains."""
 
 PATIENCE = 2.0
-"""Seconds that a decision may take to become stable: it takes milliseconds, unless its driver died on the way."""
+"""The seconds that a decision may take to become stable: milliseconds, unless its driver died in between."""
 
 _VERSION = 1
 
 
 class Entry(msgspec.Struct, frozen=True, order=True):
-    """One task's transaction."""
+    """The transaction of one task."""
 
     partition: int
     lane: int
@@ -46,19 +46,19 @@ class Entry(msgspec.Struct, frozen=True, order=True):
     epoch: int
 
     def prepared(self, settings: Settings, batch: int) -> PreparedTransaction:
-        """What completes it."""
+        """Return what completes the transaction."""
         return PreparedTransaction(settings.task_id(batch, self.partition, self.lane), self.producer_id, self.epoch)
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch that counts.
+    """A batch that is decided.
 
     Attributes:
-        batch: its number.
+        batch: the number of the batch.
         run: the run of the query that decided it.
-        past: the runs before that, the latest last.
-        tasks: how many tasks it had, with those that wrote nothing.
-        rows: how many rows they had together.
+        past: the earlier runs, the latest last.
+        tasks: the number of tasks, including those without rows.
+        rows: the number of rows of all tasks.
         entries: the transactions, by partition.
     """
 
@@ -70,25 +70,25 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[Entry, ...]
 
     def entry(self, partition: int) -> Entry | None:
-        """The transaction of a task; None if it wrote nothing."""
+        """Return the transaction of a task, None if it wrote nothing."""
         return next((entry for entry in self.entries if entry.partition == partition), None)
 
     def check_run(self, run: str, batch: int) -> None:
-        """See that this run may write a batch after this decision.
+        """Check that this run may write a batch after this decision.
 
         Raises:
             SupersededError: a later run of the query has taken over.
-            OldCheckpointError: the batch lies before the decided one.
+            OldCheckpointError: the batch is before the decided one.
         """
         if run in self.past or (run == self.run and batch < self.batch):
             raise SupersededError(
-                f"batch {batch} is not written: another run of the query has written up to batch {self.batch}. Let a "
-                "checkpoint, and a copy of it, be used by one running query"
+                f"batch {batch} is not written: another run of the query has written up to batch {self.batch}. "
+                "Only one running query may use a checkpoint or its copy"
             )
         if batch < self.batch:
             raise OldCheckpointError(
-                f"batch {batch} is not written: the query has written up to batch {self.batch} already. The checkpoint "
-                "is a copy or was restored; with a new checkpointLocation the query begins anew, under another id"
+                f"batch {batch} is not written: the query has already written up to batch {self.batch}. The checkpoint "
+                "is a copy or was restored; use a new checkpointLocation, with which the query starts under another id"
             )
 
 
@@ -103,7 +103,7 @@ class _Head(msgspec.Struct, omit_defaults=True):
 
 
 def encode(decision: Decision) -> list[str]:
-    """The metadata of partitions 0, 1, 2 ..."""
+    """Return the metadata of partitions 0, 1, 2, …"""
     texts = [f"{one.partition:x}.{one.lane:x}.{one.producer_id:x}.{one.epoch:x}" for one in decision.entries]
     head = _Head(_VERSION, decision.run, decision.tasks, decision.rows, len(texts) + 1, decision.past)
     room = MOST_METADATA - len(msgspec.json.encode(head)) - len(',"transactions":""')
@@ -119,7 +119,7 @@ def encode(decision: Decision) -> list[str]:
 
 
 def decode(batch: int, parts: list[str]) -> Decision:
-    """Read what `encode` made; ValueError if it is something else."""
+    """Parse the metadata from `encode`; raise ValueError for other texts."""
     head = msgspec.json.decode(parts[0], type=_Head)
     if head.version != _VERSION or head.parts != len(parts):
         raise ValueError(f"version {head.version} in {len(parts)} parts")
@@ -131,7 +131,7 @@ def decode(batch: int, parts: list[str]) -> Decision:
 
 
 def offsets(decision: Decision, topic: str) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What is committed for a decision."""
+    """Return the offsets to commit for a decision."""
     return {
         TopicPartition(topic, number): OffsetAndMetadata(decision.batch, text)
         for number, text in enumerate(encode(decision))
@@ -141,20 +141,20 @@ def offsets(decision: Decision, topic: str) -> dict[TopicPartition, OffsetAndMet
 def following(
     last: Decision | None, batch: int, run: str, *, tasks: int, rows: int, entries: Iterable[Entry]
 ) -> Decision:
-    """The decision for a batch after the last one."""
+    """Return the decision for a batch after the last one."""
     past = () if last is None else last.past if last.run == run else (*last.past, last.run)[-MOST_PAST:]
     return Decision(batch=batch, run=run, past=past, tasks=tasks, rows=rows, entries=tuple(sorted(entries)))
 
 
 def read_decision(admin: Admin, settings: Settings) -> Decision | None:
-    """The last decision, once it is stable; None if there is none yet.
+    """Return the last decision, once it is stable, or None.
 
-    A driver that died between writing its decision and ending that transaction leaves it unstable until its timeout. It
-    is fenced here, which ends the transaction. If it lives after all, it takes its id anew and tries again.
+    If a driver dies between writing its decision and ending that transaction, the decision is unstable until the
+    timeout. Fencing the driver here ends the transaction. If the driver is alive, it takes its id again and repeats.
 
     Raises:
-        ExactlyOnceError: what the group has committed is not a decision.
-        KafkaTimeoutError: the brokers do not answer.
+        ExactlyOnceError: the committed offset of the group is not a decision.
+        KafkaTimeoutError: the brokers do not respond.
     """
     block_ms = settings.block_ms
     longest, began = block_ms / 1000, monotonic()
@@ -168,7 +168,7 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
             raise KafkaTimeoutError(
                 f"the query's last decision was not read within max_block_ms ({block_ms}): {error.message}"
             ) from None
-    # The topic that is named now need not be the one that was named then.
+    # The decision topic may have changed since.
     heads = [(found.offset, place) for place, found in committed.items() if found is not None and place.partition == 0]
     if not heads:
         return None
@@ -187,11 +187,10 @@ def _left(ends: float) -> float:
 
 
 def _committed(admin: Admin, settings: Settings, ends: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """All that the group has committed, once it is stable.
+    """Return all committed offsets of the group, once they are stable.
 
-    Asked for all, a broker says nothing of a partition that has no offset yet, not even that one is pending. So the
-    first decision is asked for by name, which waits until it has taken place or not, or `clock.monotonic` has come to
-    the end.
+    A request for all offsets omits partitions whose first offset is still pending. So the first decision is requested
+    by partition, which waits until it is stable, or until `clock.monotonic` reaches the end.
     """
     first = TopicPartition(settings.decision_topic, 0)
     found = _stable_offsets(admin, settings.group, None, ends)

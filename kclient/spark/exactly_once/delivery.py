@@ -1,9 +1,9 @@
-"""`delivery=exactly_once`: hands a task's rows, and Spark's verdict on a batch, to the protocol of this package.
+"""`delivery=exactly_once`: passes the rows of tasks, and Spark's commit and abort of a batch, to this package.
 
-Where a task runs is known from its context: the query's id and the batch's number, which survive a restart from the
-checkpoint, and the run's, which does not, are local properties that Spark sets on the jobs of a stream. Commit and
-abort run where there is no context, and know from what the tasks returned. A write that is no stream is a query of one
-batch, whose id is the option `writeId`, or drawn for it.
+The context of a task has the id of the query and the number of the batch, which survive a restart through the
+checkpoint, and the id of the run, which does not: local properties that Spark sets for the jobs of a stream. Commit and
+abort run without a context and use the results of the tasks. A batch write is a query of one batch, whose id is the
+option `writeId`, or random.
 """
 
 from __future__ import annotations
@@ -34,20 +34,22 @@ if TYPE_CHECKING:
 QUERY = "sql.streaming.queryId"
 BATCH = "streaming.sql.batchId"
 RUN = "spark.jobGroup.id"
-"""Local properties of a stream's jobs; Spark makes the run's id the group of its jobs, so that it can cancel them."""
+"""Local properties of a stream's jobs. Spark uses the id of the run as the job group, so that it can cancel the
+jobs.
+"""
 
 SPECULATION = "spark.speculation"
-"""The configuration of the session comes with each job as local properties."""
+"""The configuration of the session is part of the local properties of each job."""
 
 RUN_DIGITS = 8
-"""Of a run's id, so that a decision has room for several."""
+"""Digits of a run's id, so that a decision has room for several."""
 
 
 _log = logging.getLogger(__name__)
 
 
 class TaskContext(Protocol):
-    """What is needed of PySpark's."""
+    """The part of PySpark's TaskContext that is used here."""
 
     def partitionId(self) -> int: ...
 
@@ -57,12 +59,12 @@ class TaskContext(Protocol):
 
 
 class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
-    """Every row is delivered once, as far as readers of committed records see.
+    """Delivers every row once, for readers of committed records.
 
     Attributes:
-        options: where to.
-        columns: what is written.
-        single: of a write that is no stream: its id, and one of this very attempt at it; None for a stream.
+        options: the options of the write.
+        columns: the columns to write.
+        single: for a batch write, its id and that of this attempt; None for a stream.
     """
 
     options: WriteOptions
@@ -71,7 +73,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_stream(cls, options: WriteOptions, columns: RecordColumns) -> Self:
-        """For the micro-batches of a stream.
+        """Return the delivery for the micro-batches of a stream.
 
         Raises:
             OptionError: options are missing or do not belong to a stream.
@@ -83,7 +85,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_write(cls, options: WriteOptions, columns: RecordColumns) -> Self:
-        """For one write that is no stream.
+        """Return the delivery for a batch write.
 
         Raises:
             OptionError: options are missing.
@@ -93,7 +95,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
         return cls(options=options, columns=columns, single=(options.write_id or str(drawn), drawn.hex[:RUN_DIGITS]))
 
     def write(self, batches: Iterator[pyarrow.RecordBatch], context: TaskContext) -> Written:
-        """Write the rows of one task, unless they are written already."""
+        """Write the rows of one task, unless they are already written."""
         if (context.getLocalProperty(SPECULATION) or "").lower() == "true":
             raise OptionError(
                 "delivery=exactly_once does not go with spark.speculation=true: each speculative attempt leaves a "
@@ -112,7 +114,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
             return write_task(self._settings(query), place, rows, send, size)
 
     def commit(self, written: Sequence[Written | None], batch_id: int) -> None:
-        """Make the batch count; when it returns, that is done."""
+        """Decide and complete the batch."""
         known = [one for one in written if one is not None]
         if not known:
             return
@@ -122,10 +124,10 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
             commit(self._settings(known[0].query), batch_id, known)
 
     def abort(self, written: Sequence[Written | None], batch_id: int) -> None:
-        """Give the batch up, or finish it if it counts already; tasks that told nothing have aborted by themselves.
+        """Abort the batch, or complete it if it is already decided; tasks without a result have aborted by themselves.
 
-        The query fails anyway, and the next run finds what is left to do. An error here would hide why: Spark shows
-        "Writing job failed" then, in place of what `commit` raised.
+        The query fails anyway, and its next run does the rest. An error here would hide the cause, because Spark would
+        show "Writing job failed" instead of the error of `commit`.
         """
         known = [one for one in written if one is not None]
         if not known:
@@ -136,7 +138,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
             _log.warning("batch %d was given up, and is left to the next run: %s", batch_id, error)
 
     def _place(self, context: TaskContext) -> tuple[str, Place]:
-        """The query's id, and which of its tasks this is."""
+        """Return the id of the query, and the task within it."""
         partition, attempt = context.partitionId(), context.attemptNumber()
         if self.single is not None:
             query, run = self.single

@@ -1,8 +1,9 @@
-"""The driver's part: decide a batch and complete it, or abort it. Pure Kafka: knows nothing of Spark.
+"""The driver's part: decide a batch and complete it, or abort it. Kafka only: independent of Spark.
 
-The decision is a compare-and-set. The driver's producer takes its id, which fences every other, and only then reads the
-last decision; if anybody decides after that, he has taken the id before, and the transaction of this one fails. Then it
-takes the id anew and looks again. That happens in health, too, as Spark may run `commit` in another process each time.
+A decision is a compare-and-set. The driver's producer first takes the transactional id, which fences every other
+driver, and then reads the last decision. If another driver decides after that, it has taken the id, and the transaction
+of this one fails; then this one takes the id again and checks again. That also happens normally, because Spark may run
+`commit` in another process each time.
 """
 
 from __future__ import annotations
@@ -28,36 +29,36 @@ from kclient.spark.exactly_once.settings import Settings, Written
 from kclient.types import ConsumerGroupMetadata
 
 _TAKEN = (ProducerFencedError, InvalidProducerEpochError, InvalidPidMappingError)
-"""Another has the driver's id now, or it was not used for so long that it expired."""
+"""Another driver has the id now, or the id was unused for so long that it expired."""
 
 MOST_TRIES = 5
-"""How often the driver takes its id anew when it is fenced in the middle of a decision."""
+"""How often the driver takes its id again when it is fenced during a decision."""
 
 _log = logging.getLogger(__name__)
 
 
 def commit(settings: Settings, batch: int, written: Sequence[Written], clients: Clients = CLIENTS) -> None:
-    """Make a batch count, all of it, once: decide it, and complete its transactions. When it returns, that is done.
+    """Decide a batch once, and complete its transactions before returning.
 
     Parameters:
-        written: what each task returned.
-        clients: of this process.
+        written: the results of the tasks.
+        clients: the clients of this process.
 
     Raises:
-        TransactionExpiredError: a task's transaction is not open any more; nothing of the batch counts.
+        TransactionExpiredError: a task's transaction is no longer open; the batch is not decided.
         TransactionLostError: the batch is decided, and some rows are lost.
-        NotRepeatableError: it is, and what is written in their place are not the same rows.
+        NotRepeatableError: the batch is decided, and the rows that were written to replace lost ones differ.
         RivalError, SupersededError, OldCheckpointError: another run of the query writes, or has written.
-        KafkaError: it is not known what became of the batch; `abort` finds out.
+        KafkaError: the outcome of the batch is unknown; `abort` determines it.
     """
     if not written:
         return
     admin = clients.admin(settings)
     is_first = clients.is_first(settings, written[0].place.run)
     if is_first:
-        # What the process keeps may be of the run before; the new one's first commit fences all others.
+        # A producer of this process may belong to an earlier run; the first commit of a new run fences all others.
         clients.forget_driver(settings)
-    # What is left open by a run that died, or by an attempt that does not count.
+    # Transactions that a dead run or a failed attempt left open.
     sweeps = is_first or any(one.place.attempt or not one.is_alone for one in written)
     for _ in range(MOST_TRIES):
         try:
@@ -66,7 +67,7 @@ def commit(settings: Settings, batch: int, written: Sequence[Written], clients: 
             clients.forget_driver(settings)
             continue
         except BaseException:
-            # What its producer was doing may not have come to an end.
+            # The last request of its producer may still be in progress.
             clients.forget_driver(settings)
             raise
         if last is not None and last.batch == batch:
@@ -81,25 +82,25 @@ def commit(settings: Settings, batch: int, written: Sequence[Written], clients: 
 
 
 def abort(settings: Settings, batch: int, written: Sequence[Written | None], clients: Clients = CLIENTS) -> None:
-    """Give a batch up, unless it is decided: then finish it. Spark calls this also when `commit` failed half-way.
+    """Abort a batch; if it is decided, complete it. Spark also calls this when `commit` failed half-way.
 
     Parameters:
-        written: what the tasks returned; None for those that failed, which aborted their transactions themselves.
-        clients: of this process.
+        written: the results of the tasks; None for failed ones, which have aborted their transactions.
+        clients: the clients of this process.
 
     Raises:
-        KafkaError: it is not known whether all is ended; the next run, or the timeouts, will do that.
+        KafkaError: not all transactions are known to be ended; the next run or the timeouts end them.
     """
     admin = clients.admin(settings)
     clients.forget_driver(settings)
-    # What `commit` was doing comes to its end first, one way or the other, and none that still runs can decide after.
+    # First, a `commit` in progress takes effect or fails; fencing prevents a later one.
     admin.fence_producers(settings.driver_id)
     decision = read_decision(admin, settings)
     kept = set()
     if decision is not None and decision.batch == batch:
         kept = {entry.prepared(settings, batch) for entry in decision.entries}
     try:
-        # What counts comes first: readers wait for it, and it is lost if it takes too long.
+        # Complete the decided batch first: readers wait for it, and it is lost if it takes too long.
         if decision is not None and kept:
             commit_all(admin, settings, decision)
     finally:
@@ -109,17 +110,19 @@ def abort(settings: Settings, batch: int, written: Sequence[Written | None], cli
 def _decide(
     settings: Settings, batch: int, written: Sequence[Written], clients: Clients, *, fences: bool
 ) -> Decision | None:
-    """Decide, or find that it is decided: the last decision now, which is the batch's unless nothing was written.
+    """Decide a batch, unless it is decided; return the last decision, which is that of the batch unless nothing was
+    written.
 
-    Of a stream's batches without rows only the first is decided: where a later run finds no decision, one is missing.
+    Of the batches without rows, only the first one of a stream is decided, so that a later run without a decision knows
+    that one is missing.
 
     Parameters:
-        fences: keep other drivers from deciding even if there is nothing to decide.
+        fences: whether to fence other drivers even if there is nothing to decide.
     """
     admin = clients.admin(settings)
     run = written[0].place.run
     wrote = [one for one in written if one.prepared is not None]
-    # Where nothing is decided nobody has to be fenced, so that most batches without rows cost one request.
+    # Without a decision, no driver has to be fenced, so most batches without rows cost one request.
     producer = clients.driver(settings) if wrote or fences else None
     last = read_decision(admin, settings)
     if last is not None:
@@ -161,12 +164,12 @@ def _entry(one: Written) -> Entry:
 
 
 def _amended(settings: Settings, last: Decision, written: Sequence[Written]) -> Decision:
-    """The decision with what tasks wrote anew in the place of what they had lost.
+    """Return the decision with rewritten transactions in place of the lost ones.
 
     Raises:
-        RivalError: tasks wrote, though they had lost nothing.
-        NotRepeatableError: what was written anew are not the rows that were lost.
-        OldCheckpointError: the batch has other rows than when it was decided.
+        RivalError: tasks wrote rows although none were lost.
+        NotRepeatableError: the rewritten rows differ from the lost ones.
+        OldCheckpointError: the batch has other rows than at its decision.
     """
     entries = {entry.partition: entry for entry in last.entries}
     for one in written:
@@ -177,13 +180,14 @@ def _amended(settings: Settings, last: Decision, written: Sequence[Written]) -> 
             if entry == _entry(one):
                 continue
             raise RivalError(
-                f"batch {last.batch} was decided by another run of the query while this one was writing it, which is "
-                "aborted. Start the query again; let a checkpoint, and a copy of it, be used by one running query"
+                f"batch {last.batch} was decided by another run of the query while this run was writing it; the rows "
+                "of this run are aborted. Start the query again; only one running query may use a checkpoint or its "
+                "copy"
             )
         if len(written) != last.tasks:
             raise NotRepeatableError(
-                f"batch {last.batch} had {last.tasks} tasks when it was decided, and has {len(written)} now: what is "
-                "missing of it cannot be written anew by tasks, although repeatableInput=true"
+                f"batch {last.batch} had {last.tasks} tasks when it was decided, and has {len(written)} now: its "
+                "missing rows cannot be written again by tasks, although repeatableInput=true"
             )
         entries[one.place.partition] = _entry(one)
     _check_rows(settings, last, written)
@@ -191,28 +195,28 @@ def _amended(settings: Settings, last: Decision, written: Sequence[Written]) -> 
 
 
 def _check_rows(settings: Settings, last: Decision, written: Sequence[Written]) -> None:
-    """See that a decided batch has as many rows as then: with another number it is not the batch that was decided."""
+    """Check that a decided batch still has the same number of rows; otherwise it is another batch."""
     rows = sum(one.rows for one in written)
     if rows == last.rows or settings.repeatable is False:
         return
     found = f"batch {last.batch} had {last.rows} rows when it was decided, and has {rows} now"
     if any(one.replaces is not None for one in written):
         raise NotRepeatableError(
-            f"{found}: what is missing of it cannot be written anew by tasks, although repeatableInput=true"
+            f"{found}: its missing rows cannot be written again by tasks, although repeatableInput=true"
         )
     raise OldCheckpointError(
-        f"{found}; those it had are written, and no others. Either the checkpoint is a copy, was restored or has lost "
-        "files, and the batch was planned anew: with a new checkpointLocation the query begins anew, under another id. "
-        "Or the query does not give the same rows for the same input (random values, a table that changes): say so "
-        "with repeatableInput=false, and it goes on. For a write that is no stream: its writeId was used for other rows"
+        f"{found}; only the decided rows are written. If the checkpoint is a copy, was restored or has lost files, the "
+        "batch was planned again: use a new checkpointLocation, with which the query starts under another id. If the "
+        "query does not give the same rows for the same input (random values, a changing table), set "
+        "repeatableInput=false, and it continues. For a batch write: its writeId was used for other rows"
     )
 
 
 def _warn_of_none(settings: Settings, batch: int) -> None:
     _log.warning(
-        "batch %d is written, and the group %s had no decision of a batch before. That is right if none of those was "
-        "written exactly once. Otherwise this batch may be there twice, if the query died in the middle of it: see "
-        "whether transactionalIdPrefix or the cluster was changed, the group or the decision topic was deleted, or "
+        "batch %d is written, and the group %s had no decision of an earlier batch. That is right if none of them was "
+        "written exactly once. Otherwise, if the query died within this batch, it may be written twice: check whether "
+        "transactionalIdPrefix or the cluster was changed, the group or the decision topic was deleted, or "
         "offsets.retention.minutes have passed",
         batch,
         settings.group,
@@ -220,10 +224,10 @@ def _warn_of_none(settings: Settings, batch: int) -> None:
 
 
 def _finish_former(settings: Settings, last: Decision, clients: Clients) -> None:
-    """See, at the first batch of a run, that the one before is complete, as it is when Spark goes on after it.
+    """Check, at the first batch of a run, that the previous one is complete, as it is if Spark continues after it.
 
-    Its ids may have expired by now; so only what is known to be lost is an error. Where batches without rows lie
-    between, Spark has gone on long ago.
+    Its ids may have expired by now, so only a known loss is an error. If there are batches without rows in between,
+    Spark has long continued.
     """
     admin = clients.admin(settings)
     try:

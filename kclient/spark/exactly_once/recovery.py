@@ -1,8 +1,8 @@
-"""Ends tasks' transactions: those of a decided batch are committed, all others of its parity fenced and so aborted.
+"""Ends the transactions of tasks: commits those of a decided batch, and fences others of its parity, which aborts them.
 
-To commit again what is committed is harmless, so a recovery asks nothing first and simply commits all. What the
-coordinator says when that is too late is explained in `kclient.admin.prepared_transactions`; here it is turned into
-what it means for the batch.
+Committing a committed transaction has no effect, so a recovery simply commits all of them.
+`kclient.admin.prepared_transactions` explains the coordinator's errors if that is too late; this module says what they
+mean for the batch.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from kclient.spark.exactly_once.settings import Place, Settings
 from kclient.types import PreparedTransaction
 
 MOST_AT_ONCE = 16
-"""Transactions that are ended at the same time: each is a request that its coordinator writes to its log."""
+"""Transactions that are ended concurrently; for each, the coordinator writes to its log."""
 
 MARGIN = 0.1
 LONGEST_MARGIN_MS = 10_000
-"""What must be left of a transaction's timeout when its batch is decided: a tenth, but not more than this."""
+"""The part of a transaction's timeout that must remain when its batch is decided: a tenth, but at most this."""
 
 _TOO_LATE = (InvalidTxnStateError, ProducerFencedError, InvalidPidMappingError)
 _ABORTED = (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
 _USABLE = (TransactionState.ONGOING, TransactionState.EMPTY)
-"""The states in which the producer that has the id can write: its transaction is open, or it may open its first one."""
+"""States in which the producer with the id can write, because its transaction is open or can be opened."""
 
 _log = logging.getLogger(__name__)
 
 
 def commit_all(admin: Admin, settings: Settings, decision: Decision, entries: Iterable[Entry] | None = None) -> None:
-    """Commit the transactions of a decided batch, or some of them; all that can be are, whatever becomes of others.
+    """Commit transactions of a decided batch; an error of one does not prevent the others.
 
     Raises:
-        TransactionLostError: some cannot be committed any more.
-        SupersededError: a later run has gone on with the query.
-        KafkaError: it is not known whether some are committed; doing it again helps.
+        TransactionLostError: some can no longer be committed.
+        SupersededError: a later run has continued the query.
+        KafkaError: the outcome of some is unknown; call this again.
     """
     chosen = decision.entries if entries is None else tuple(entries)
     prepared = [entry.prepared(settings, decision.batch) for entry in chosen]
@@ -68,10 +68,10 @@ def commit_all(admin: Admin, settings: Settings, decision: Decision, entries: It
 
 
 def abort_each(admin: Admin, transactions: Iterable[PreparedTransaction]) -> None:
-    """Abort these very transactions, as far as they are open: whoever uses an id now is left alone.
+    """Abort exactly these transactions if they are open; later transactions with the same ids are not affected.
 
     Raises:
-        KafkaError: it is not known whether one is aborted; its timeout will do that.
+        KafkaError: the outcome of one is unknown; its timeout aborts it.
     """
     failed = _each(lambda one: admin.complete_transaction(one, commit=False), list(transactions))
     unknown = [error for error in failed.values() if not isinstance(error, _TOO_LATE)]
@@ -80,10 +80,10 @@ def abort_each(admin: Admin, transactions: Iterable[PreparedTransaction]) -> Non
 
 
 def is_aborted(admin: Admin, prepared: PreparedTransaction) -> bool:
-    """Whether a transaction is known to have been aborted, as against committed, or nobody knows.
+    """Return whether a transaction is known to be aborted; False if it was committed or the outcome is unknown.
 
-    An abort that was asked for raises the epoch from version 2 of transactions on, one by timeout always. An id is not
-    used for another batch before that one is decided.
+    A requested abort increments the epoch since version 2 of transactions, a timeout always. An id is not used for
+    another batch before that batch is decided.
     """
     found = _describe(admin, [prepared.transactional_id]).get(prepared.transactional_id)
     return (
@@ -95,7 +95,7 @@ def is_aborted(admin: Admin, prepared: PreparedTransaction) -> bool:
 
 
 def check_open(admin: Admin, settings: Settings, batch: int, entries: Iterable[Entry]) -> None:
-    """See that each transaction is open, and will be for as long as it takes to complete it.
+    """Check that each transaction is open, and stays open long enough to complete it.
 
     Raises:
         TransactionExpiredError: some are not.
@@ -123,8 +123,7 @@ def _what_is_wrong(prepared: PreparedTransaction, found: TransactionDescription 
             f"the id is {found.state.value} with producer id {found.producer_id}, epoch {found.producer_epoch}, and "
             f"the task had {prepared.producer_id}, {prepared.epoch}; the timeout is {found.timeout_ms} ms"
         )
-    # The start is by the coordinator's clock, so this is no more than a precaution: what it misses is told when it is
-    # completed.
+    # The start uses the coordinator's clock, so this is only a precaution; a miss is detected at completion.
     left = (found.start_timestamp or 0) + found.timeout_ms - now
     if left < min(LONGEST_MARGIN_MS, found.timeout_ms * MARGIN):
         return f"{max(0, left):.0f} ms are left of its timeout of {found.timeout_ms} ms"
@@ -132,16 +131,15 @@ def _what_is_wrong(prepared: PreparedTransaction, found: TransactionDescription 
 
 
 def open_lane(admin: Admin, settings: Settings, place: Place, kept: Entry | None = None) -> tuple[int, bool]:
-    """The first lane on which a task can write, from that of its attempt on: one on which no transaction is open.
+    """Return the first lane without an open transaction, beginning with that of the attempt.
 
-    What is open on the others may be that of an attempt that is about to be decided, and init_transactions would abort
-    it.
+    An open transaction may belong to an attempt that is about to be decided, and init_transactions would abort it.
 
     Parameters:
-        kept: the task's transaction in a decided batch of the same parity, whose lane is left as it is.
+        kept: the task's transaction in a decided batch of the same parity, whose lane must not be used.
 
     Returns:
-        The lane, and whether nothing was open on those before it.
+        The lane, and whether no earlier lane has an open transaction.
     """
     first, count = place.attempt, 1
     is_alone = True
@@ -156,24 +154,24 @@ def open_lane(admin: Admin, settings: Settings, place: Place, kept: Entry | None
             if name not in found or found[name].state is not TransactionState.ONGOING:
                 return lane, is_alone
             is_alone = False
-        # Attempts that died before their batch was decided left each theirs: few requests find the end of many.
+        # Each attempt that died before its batch was decided uses a lane; few requests find a free one.
         first, count = first + count, count * 2
 
 
 def sweep(admin: Admin, settings: Settings, batch: int, decision: Decision | None) -> None:
-    """Fence the stale attempts of a batch that is done, which aborts the transactions that they left open.
+    """Fence stale attempts of a completed batch, which aborts their open transactions.
 
-    An open transaction holds up readers of committed records. To abort it is not enough: with version 1 of transactions
-    an abort leaves the epoch as it is, so an attempt that is still running, or a request of it that arrives late, would
-    open the next transaction. So would, with any version, an attempt that has its producer id and has written nothing
-    yet, whose transactional id is Empty.
+    An open transaction blocks readers of committed records. Aborting it is not enough: with version 1 of transactions,
+    an abort does not change the epoch, so a running attempt or a late request of it would open another transaction.
+    With any version, so would an attempt that has its producer id and has not written yet, whose transactional id is in
+    the state Empty.
 
-    Only ids with the parity of the batch are fenced: those of the next batch may be in use by another run already.
-    Where another run has decided since, so may be those of the batch after that, and all are left alone. Errors are
-    logged, for the batch is written; the transactions' timeouts do the rest.
+    Only ids with the parity of the batch are fenced, because another run may already use those of the next batch. If
+    another run has decided since, it may use those of the batch after that too, and none is fenced. Errors are logged,
+    because the batch is written; timeouts end the transactions.
 
     Parameters:
-        decision: the last one, which is the batch's if that had rows. Its transactions are left alone, open or not.
+        decision: the last decision, which is that of the batch if it had rows. Its transactions are not fenced.
     """
     kept = set() if decision is None else {entry.prepared(settings, decision.batch) for entry in decision.entries}
     try:
@@ -185,8 +183,8 @@ def sweep(admin: Admin, settings: Settings, batch: int, decision: Decision | Non
             if each.state in _USABLE
             and PreparedTransaction(each.transactional_id, each.producer_id, each.producer_epoch) not in kept
         ]
-        # The decision is read after the transactions: those of a batch that follows another decision are not among them
-        # while it still stands.
+        # Read the decision after the transactions: if it is unchanged, none of them belongs to a batch that follows
+        # another decision.
         if stale and read_decision(admin, settings) == decision:
             admin.fence_producers(stale)
     except KafkaError as error:
@@ -199,7 +197,7 @@ def sweep(admin: Admin, settings: Settings, batch: int, decision: Decision | Non
 
 
 def _describe(admin: Admin, names: Iterable[str]) -> dict[str, TransactionDescription]:
-    """What is known of ids; those that no coordinator knows are left out."""
+    """Return the descriptions of ids; those that no coordinator knows are omitted."""
     asked = list(names)
     if not asked:
         return {}
@@ -215,7 +213,7 @@ def _describe(admin: Admin, names: Iterable[str]) -> dict[str, TransactionDescri
 def _each(
     call: Callable[[PreparedTransaction], None], transactions: list[PreparedTransaction]
 ) -> dict[int, KafkaError]:
-    """Call for each, several at a time; the errors by index."""
+    """Call the function for each transaction, several concurrently; return the errors by index."""
 
     def attempt(one: PreparedTransaction) -> KafkaError | None:
         try:

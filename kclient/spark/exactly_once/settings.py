@@ -1,14 +1,14 @@
-"""What an exactly-once write is told, what it calls things in Kafka, and what passes between tasks and driver.
+"""The settings of an exactly-once write, its names in Kafka, and what tasks send to the driver.
 
-A query has, all beginning with the same prefix, so that one prefixed ACL covers them:
+The names of a query have one prefix, so that one prefixed ACL covers them:
 
     PREFIX-QUERY                                    the group whose committed offset is the decision
     PREFIX-QUERY-driver                             the transactional id by which the driver decides
     PREFIX-QUERY-PARTITION-PARITY-LANE              those of the tasks
 
-PARITY is that of the batch. LANE is the number of the attempt, or the next on which nothing is open (`recovery`); but
-not that of the last decided batch, where batches without rows lie between and the parity is the same. So a query has
-about twice as many ids as tasks, and a restart brings no new ones; the brokers forget those that are not used after
+PARITY is that of the batch. LANE is the number of the attempt, or the next one without an open transaction
+(`recovery`); the lane of the last decided batch is not used again if batches without rows in between give it the same
+parity. So a query has about twice as many ids as tasks, and a restart adds none; unused ids expire after
 `transactional.id.expiration.ms`.
 """
 
@@ -25,15 +25,15 @@ PREFIX = "kclient-spark"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a query writes.
+    """The settings of a query's writes.
 
     Attributes:
         client: options of the clients, by Kafka's dotted names.
-        query: the query's id: the same after a restart from the same checkpoint, and no other query's.
-        decision_topic: an existing topic; the query's group has its committed offsets there. Nothing is written to it.
-        repeatable: what is known of a batch that is read again: True if it gives the same rows to the same tasks, False
-            if not even as many rows; None if as many.
-        prefix: what the group and all transactional ids begin with.
+        query: the id of the query, which is the same after a restart from its checkpoint.
+        decision_topic: an existing topic for the committed offsets of the query's group; nothing is written to it.
+        repeatable: what a repeated batch has in common: True for the same rows in the same tasks, None for the same
+            number of rows, False for nothing.
+        prefix: the prefix of the group and of all transactional ids.
     """
 
     client: dict[str, str]
@@ -45,25 +45,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def group(self) -> str:
-        """The group that has the decision."""
+        """The group with the decision."""
         return f"{self.prefix}-{self.query}"
 
     @property
     def block_ms(self) -> int:
-        """How long a task or the driver waits for brokers that do not answer."""
+        """How long a task or the driver waits for brokers that do not respond, in ms."""
         return ProducerConfig.from_properties(self.client).max_block_ms
 
     @property
     def driver_id(self) -> str:
-        """The driver's transactional id."""
+        """The transactional id of the driver."""
         return f"{self.group}-driver"
 
     def task_id(self, batch: int, partition: int, lane: int) -> str:
-        """A task's transactional id."""
+        """Return the transactional id of a task."""
         return f"{self.group}-{partition}-{batch % 2}-{lane}"
 
     def is_task_of(self, transactional_id: str, batch: int) -> bool:
-        """Whether an id is one of this query's tasks, in a batch of this parity."""
+        """Return whether an id belongs to a task of this query, in a batch of this parity."""
         start = f"{self.group}-"
         return transactional_id.startswith(start) and bool(
             re.fullmatch(rf"\d+-{batch % 2}-\d+", transactional_id[len(start) :])
@@ -71,13 +71,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Which task of which batch runs.
+    """A task of a batch.
 
     Attributes:
         batch: the batch's number.
-        run: the run of the query, another one after each start.
+        run: the run of the query, which changes with each start.
         partition: the task's number in the batch.
-        attempt: how often Spark has tried it before.
+        attempt: the number of earlier attempts.
     """
 
     batch: int
@@ -87,16 +87,16 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What a task tells the driver.
+    """The result of a task, for the driver.
 
     Attributes:
-        place: which task it was.
+        place: the task.
         query: the query's id.
-        lane: of its transactional id.
-        prepared: its transaction; None if it wrote nothing.
-        replaces: the transaction of a decided batch that was aborted, and whose rows these are.
-        rows: how many it had, written or not.
-        is_alone: whether no other attempt was seen to have a transaction open.
+        lane: the lane of its transactional id.
+        prepared: the transaction; None if it wrote nothing.
+        replaces: the lost transaction of a decided batch that this one replaces.
+        rows: the number of rows, written or not.
+        is_alone: whether no other attempt had an open transaction.
     """
 
     place: Place

@@ -1,15 +1,15 @@
-"""A task's part: write its rows in a transaction of its own, which the driver ends. Pure Kafka: knows nothing of Spark.
+"""The task's part: write its rows in its own transaction, which the driver ends. Kafka only: independent of Spark.
 
-What it does depends on the decision, which it reads first:
+A task first reads the decision:
 
-    the batch is not decided    it writes, on an id of the batch's parity
-    it is decided               it commits its own transaction once more, in case the driver died before that, and
-                                writes nothing; it only counts its rows
-    ... and its transaction is  it fails; or, if the user says that the input is repeatable, it writes its rows anew,
+    the batch is not decided    it writes, with a transactional id of the batch's parity
+    the batch is decided        it commits its own transaction again, in case the driver died before, and only counts
+                                its rows
+    ... and its transaction is  it fails; or, if the user says that the input is repeatable, it writes its rows again,
     known to be aborted         and the driver puts that transaction in the place of the lost one
 
-Whatever it does, it reads its rows to the end: the driver compares their number with that of the decision. And so
-nothing rests on what becomes of rows that a worker leaves unread, such as the state of a query that is made with them.
+In each case it reads its rows to the end, because the driver compares their number with that of the decision. So it
+does not matter what Spark does with rows that a worker leaves unread, for example for the state of a query.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ def write_task(
     size: Callable[[T], int],
     clients: Clients = CLIENTS,
 ) -> Written:
-    """Write a task's rows, unless they are written already.
+    """Write a task's rows, unless they are already written.
 
-    A task without rows asks Kafka for nothing but the decision.
+    A task without rows only reads the decision.
 
     Parameters:
-        rows: in pieces, each of one row at least.
-        send: sends all pieces, and returns how many rows they had.
-        size: how many rows a piece has.
-        clients: of this process.
+        rows: the rows in pieces of at least one row.
+        send: sends all pieces, and returns the number of their rows.
+        size: returns the number of rows of a piece.
+        clients: the clients of this process.
 
     Returns:
-        What the driver's `commit` has to be given.
+        The result for the driver's `commit`.
 
     Raises:
-        ExactlyOnceError: this run may not write, or what it wrote before is lost.
+        ExactlyOnceError: this run must not write, or rows that it wrote are lost.
         OptionError: transaction.timeout.ms is more than the brokers allow.
-        KafkaError: the rows were not written; what was is aborted.
+        KafkaError: the rows were not written; the transaction is aborted.
     """
     admin = clients.admin(settings)
     decision = read_decision(admin, settings)
     replaces, kept = None, None
     if decision is not None:
         decision.check_run(place.run, place.batch)
-        # Its id keeps what is known of it, until another is decided in its place: the batch may come back.
+        # Its transactional id keeps its state until another one is decided, because the batch may be repeated.
         kept = decision.entry(place.partition) if (place.batch - decision.batch) % 2 == 0 else None
         if decision.batch == place.batch:
             lost = _recover(settings, decision, place.partition, clients)
@@ -79,7 +79,7 @@ def write_task(
 
 
 def _recover(settings: Settings, decision: Decision, partition: int, clients: Clients) -> Entry | None:
-    """Commit the task's transaction of a decided batch; what has to be written anew."""
+    """Commit the task's transaction of a decided batch; return the entry to rewrite, if its rows are lost."""
     entry = decision.entry(partition)
     if entry is None:
         return None

@@ -1,12 +1,12 @@
-"""Columns of values that were written with a schema registry: Avro, JSON and Protobuf in Confluent's framing.
+"""Columns of values with a schema registry: Avro, JSON and Protobuf in Confluent's format.
 
     orders.select(from_registry("value", subject="orders-value", registry="http://localhost:8081").alias("order"))
     rows.select(to_registry(struct("id", "amount"), subject="orders-value", registry=registry).alias("value"))
 
-The column's type is made of the subject's schema when the query is built, in the driver. Each value is read by the
-schema it was written with, which the executors fetch and keep; fields that the column has not are left out, and those
-that the value has not are null, or the default in Avro. Schemas are not registered here: a subject has one before rows
-are written to it. Leaves out unions of several types, recursive types, and schema rules.
+The driver derives the type of the column from the subject's schema when the query is built. Each value is decoded with
+the schema with which it was written, which executors fetch and cache. Fields that the column lacks are dropped, and
+those that the value lacks are null, or Avro's default. Not implemented: registration of schemas, unions of several
+types, recursive types, and schema rules.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def from_registry(
 
     Parameters:
         column: the values, or keys; null stays null.
-        subject: whose schema says what the column is: a struct, as a rule.
+        subject: the subject with the schema of the column, usually a struct.
         registry: its URL, or the configuration of confluent-kafka's SchemaRegistryClient.
-        version: of the subject; None for the latest one there is now.
-        message: of Protobuf, the full name of the message; None for the first one of the file.
-        on_error: what becomes of a value that cannot be decoded, or is another message of Protobuf: "raise" fails the
-            query, "null" makes it null. A registry that does not answer fails it in any case.
+        version: the version of the schema; None for the current latest one.
+        message: for Protobuf, the full name of the message; None for the first one of the file.
+        on_error: "raise" fails the query at a value that cannot be decoded, or is another message of Protobuf; "null"
+            makes it null. A registry that does not respond fails it in any case.
 
     Raises:
         ValueSchemaError: the registry has no such schema, or it has no type in Spark.
-        SourceError: the registry does not answer, or its configuration is wrong.
+        SourceError: the registry does not respond, or its configuration is wrong.
     """
     from pyspark.sql.functions import arrow_udf
 
@@ -71,20 +71,20 @@ def to_registry(
     version: int | None = None,
     message: str | None = None,
 ) -> Column:
-    """Encode a column as binary values, which name the schema they are written with.
+    """Encode a column as binary values with the id of the schema.
 
     Parameters:
-        column: what the subject's schema describes, a struct as a rule; null stays null.
+        column: values that fit the subject's schema, usually structs; null stays null.
         subject, registry, version, message: as for `from_registry`.
 
     Raises:
         ValueSchemaError: the registry has no such schema, or it has no type in Spark.
-        SourceError: the registry does not answer, or its configuration is wrong.
+        SourceError: the registry does not respond, or its configuration is wrong.
     """
     from pyspark.sql.functions import arrow_udf
 
     values = Values.of(registry, subject, version, message)
-    # What has no type in Spark is told here, in the driver, not by each executor.
+    # Types that Spark lacks are an error here in the driver, not in each executor.
     values.codec().arrow_type()
 
     def to_registry(column: pyarrow.Array) -> pyarrow.Array:
@@ -94,7 +94,7 @@ def to_registry(
 
 
 def _typed(function: Callable[[pyarrow.Array], pyarrow.Array]) -> Callable[[pyarrow.Array], pyarrow.Array]:
-    """With annotations that are types: Spark reads from them what kind of function this is."""
+    """Set annotations that are types, from which Spark derives the kind of the function."""
     import pyarrow
 
     function.__annotations__ = {"column": pyarrow.Array, "return": pyarrow.Array}

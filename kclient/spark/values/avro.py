@@ -1,7 +1,6 @@
-"""Avro: fastavro reads and writes; here is what its types are in Spark.
+"""Avro: fastavro encodes and decodes; this module maps its types to Spark's.
 
-A value that was written with another version of the schema is resolved to the column's, as Avro says: renamed by
-aliases, promoted, filled with defaults.
+A value of another schema version is resolved to the column's schema by the rules of Avro: aliases, promotion, defaults.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ LOGICAL = (
     "local-timestamp-micros",
     "decimal",
 )
-"""The logical types that have one in Spark; the others show as what they are made of."""
+"""The logical types that exist in Spark; others appear as their underlying types."""
 
 
 def make(registry: Registry, schema: Schema, message: str | None) -> Avro:
-    """A codec of this schema."""
+    """Return a codec of this schema."""
     return Avro(registry, schema)
 
 
@@ -52,23 +51,23 @@ class Avro:
         return parse_schema(_known_logical(json.loads(schema.schema_str or "")), named_schemas=named), named
 
     def arrow_type(self) -> pyarrow.DataType:
-        """What the column is."""
+        """Return the type of the column."""
         if self._type is None:
             self._type = _arrow(self._schema, self._named, ())
         return self._type
 
     def reader(self, written: Schema) -> Any:
-        """The schema that values were written with."""
+        """Return the schema with which values were written."""
         return self._parsed(written)[0]
 
     def decode(self, data: memoryview, reader: Any) -> Any:
-        """The value, resolved to the column's schema."""
+        """Return the value, resolved to the column's schema."""
         from fastavro import schemaless_reader
 
         return schemaless_reader(io.BytesIO(data), reader, self._schema)
 
     def encode(self, value: Any) -> bytes:
-        """The value by the column's schema."""
+        """Encode the value with the column's schema."""
         from fastavro import schemaless_writer
 
         out = io.BytesIO()
@@ -77,7 +76,7 @@ class Avro:
 
 
 def _known_logical(schema: Any) -> Any:
-    """The schema without the logical types that Spark has not."""
+    """Return the schema without logical types that Spark lacks."""
     if isinstance(schema, list):
         return [_known_logical(each) for each in schema]
     if not isinstance(schema, dict):

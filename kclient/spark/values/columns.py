@@ -1,8 +1,8 @@
-"""Columns in and out, a value at a time: the framing, and which codec a value takes.
+"""Decoding and encoding of columns, value by value: the format of the registry, and the choice of codecs.
 
-A framed value is a zero byte, the schema's id as a big-endian int32, and what the format makes of it; Protobuf puts the
-place of the message within its file in between. The registry client and what it fetched live as long as the process.
-Leaves out the formats (`avro`, `json_schema`, `protobuf`).
+A value is preceded by a zero byte and the id of the schema as a big-endian int32; for Protobuf, the index of the
+message within its file follows. The registry client and fetched schemas live as long as the process. Elsewhere: the
+codecs (`avro`, `json_schema`, `protobuf`).
 """
 
 from __future__ import annotations
@@ -30,55 +30,55 @@ MAGIC = 0
 _FRAME = struct.Struct(">bi")
 
 FORMAT = "serialized"
-"""What is asked of the registry: the descriptors of Protobuf, not their source; it means nothing for the others."""
+"""The requested format: for Protobuf descriptors instead of source; without effect for the others."""
 
 NOT_FOUND = 404
 
 Registry = tuple[tuple[str, Any], ...]
-"""The configuration of the registry's client, in order."""
+"""The configuration of the registry client, in order."""
 
 T = TypeVar("T")
 
 Readers = Callable[[int], tuple[Any, str | None]]
-"""What is needed to read values of a schema, by its id, or why they cannot be read."""
+"""Returns what is needed to decode values of a schema, by its id, or why they cannot be decoded."""
 
 MOST_TOLD = 300
-"""Characters of what a library says."""
+"""The maximum characters of a library's message in an error."""
 
 _CREDENTIALS = re.compile(r"(\w+://)?[^\s,]*@")
 
 FORMATS = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
-"""The module for each type of schema; a registry leaves the type out where it is Avro."""
+"""The module for each type of schema; the registry omits the type for Avro."""
 
 
 class Codec(Protocol):
-    """A format, with the schema of a column."""
+    """A codec for the schema of a column."""
 
     def arrow_type(self) -> pyarrow.DataType:
-        """What the column is.
+        """Return the type of the column.
 
         Raises:
-            ValueSchemaError: there is no such type in Spark.
+            ValueSchemaError: the type does not exist in Spark.
         """
 
     def reader(self, written: Schema) -> Any:
-        """What `decode` needs to know of a schema that a value was written with."""
+        """Return what `decode` needs for values of a schema."""
 
     def decode(self, data: memoryview, reader: Any) -> Any:
-        """The value in what follows the frame."""
+        """Decode the bytes after the schema id."""
 
     def encode(self, value: Any) -> bytes:
-        """What follows the frame."""
+        """Return the bytes after the schema id."""
 
 
 class Values(msgspec.Struct, frozen=True):
-    """What a column is made with; it is pickled, and the rest is made of it in each process, once.
+    """The parameters of a column; it is pickled, and each process creates the rest from it once.
 
     Attributes:
-        registry: the configuration of the registry's client, in order.
+        registry: the configuration of the registry client, in order.
         subject: the subject.
         version: its version.
-        message: of Protobuf, the message's full name; None for the file's first.
+        message: for Protobuf, the full name of the message; None for the first one of the file.
     """
 
     registry: Registry
@@ -90,10 +90,10 @@ class Values(msgspec.Struct, frozen=True):
     def of(
         cls, registry: str | Mapping[str, object], subject: str, version: int | None, message: str | None = None
     ) -> Self:
-        """Settle which version it is.
+        """Return the parameters with the version of the schema resolved.
 
         Raises:
-            ValueSchemaError: the registry has none.
+            ValueSchemaError: the registry has no such schema.
         """
         config = {"url": registry} if isinstance(registry, str) else dict(registry)
         key = tuple(sorted(config.items()))
@@ -101,12 +101,12 @@ class Values(msgspec.Struct, frozen=True):
         return cls(key, subject, found.version or 0, message)
 
     def codec(self) -> Codec:
-        """The format, with the subject's schema."""
+        """Return the codec for the subject's schema."""
         return _codec(self)[0]
 
 
 def decode(values: Values, column: pyarrow.Array, is_lenient: bool) -> pyarrow.Array:
-    """Framed values as the column's type.
+    """Decode a column of values to its type.
 
     Raises:
         ValueSchemaError: a value cannot be decoded, and that is not lenient.
@@ -115,11 +115,11 @@ def decode(values: Values, column: pyarrow.Array, is_lenient: bool) -> pyarrow.A
 
     kind = values.codec().arrow_type()
     rows = column.to_pylist()
-    # A schema that is not there is asked for once in a batch, however many values name it; the next batch asks again.
+    # A missing schema is requested once per batch, even if many values name it; the next batch requests it again.
     readers = functools.cache(functools.partial(_tried_reader, values))
     if not is_lenient:
         found = [None if data is None else _decoded(values, readers, data, None, is_lenient) for data in rows]
-        # Which value does not fit the column is found out one by one, so only once it is known that there is one.
+        # To find the value that does not fit the column, check them one by one after the conversion has failed.
         with contextlib.suppress(Exception):
             return pyarrow.array(found, kind)
     return pyarrow.array(
@@ -128,7 +128,7 @@ def decode(values: Values, column: pyarrow.Array, is_lenient: bool) -> pyarrow.A
 
 
 def encode(values: Values, column: pyarrow.Array) -> pyarrow.Array:
-    """A column as framed values.
+    """Encode a column of values.
 
     Raises:
         ValueSchemaError: a value does not fit the schema.
@@ -149,12 +149,12 @@ def encode(values: Values, column: pyarrow.Array) -> pyarrow.Array:
 
 
 def _decoded(values: Values, readers: Readers, data: bytes, kind: pyarrow.DataType | None, is_lenient: bool) -> Any:
-    """A value; one of the type `kind`, unless that is None."""
-    value, trouble = _tried(values, readers, data, kind)
-    if trouble is None or is_lenient:
+    """Decode a value; check it against the type `kind` if there is one."""
+    value, problem = _tried(values, readers, data, kind)
+    if problem is None or is_lenient:
         return value
     raise ValueSchemaError(
-        f"a value of {len(data)} bytes is none of {values.subject!r}: {trouble}. on_error='null' makes such values null"
+        f"a value of {len(data)} bytes is none of {values.subject!r}: {problem}. on_error='null' makes such values null"
     )
 
 
@@ -164,9 +164,9 @@ def _tried(values: Values, readers: Readers, data: bytes, kind: pyarrow.DataType
     if len(data) < _FRAME.size or data[0] != MAGIC:
         return None, f"it does not begin with {MAGIC} and the id of a schema"
     schema_id = _FRAME.unpack_from(data)[1]
-    reader, trouble = readers(schema_id)
-    if trouble is not None:
-        return None, trouble
+    reader, problem = readers(schema_id)
+    if problem is not None:
+        return None, problem
     try:
         value = values.codec().decode(memoryview(data)[_FRAME.size :], reader)
         if kind is not None:
@@ -184,22 +184,24 @@ def _tried_reader(values: Values, schema_id: int) -> tuple[Any, str | None]:
 
 
 def _short(error: Exception) -> str:
-    """What a library says."""
+    """Return a library's message, shortened."""
     return _first_line(str(error).strip() or type(error).__name__)
 
 
 def _short_without_credentials(error: Exception) -> str:
-    """The same where it may repeat the address of the registry: a password that was cut in two would not be known."""
+    """Return a library's message that may contain the registry's URL, without credentials; shortened last, so that no
+    part of a password remains.
+    """
     return _first_line(_without_credentials(str(error).strip()) or type(error).__name__)
 
 
 def _first_line(text: str) -> str:
-    """Libraries add whole schemas below it. They repeat the value, which can be as long as it likes."""
+    """Return the first line: libraries append whole schemas, and repeat values of any length."""
     return text.splitlines()[0][:MOST_TOLD]
 
 
 def _without_credentials(text: str) -> str:
-    """Addresses without the user and the password in them."""
+    """Return a text with URLs without user and password."""
     return _CREDENTIALS.sub(r"\1", text)
 
 
@@ -220,7 +222,7 @@ def _client(registry: Registry) -> SchemaRegistryClient:
         raise SourceError(f"the registry cannot be asked: {_short_without_credentials(error)}") from None
 
 
-# Its connections are the parent's; what follows has none.
+# Its connections belong to the parent; the child creates its own client.
 forget_in_children(_client.cache_clear)
 
 
@@ -237,11 +239,11 @@ def _codec(values: Values) -> tuple[Codec, RegisteredSchema]:
 
 @functools.lru_cache(maxsize=1024)
 def _reader(values: Values, schema_id: int) -> Any:
-    """What is needed to read values of a schema.
+    """Return what is needed to decode values of a schema.
 
     Raises:
-        ValueSchemaError: there is no such schema, or it is of another format.
-        SourceError: the registry does not answer.
+        ValueSchemaError: the schema does not exist, or has another format.
+        SourceError: the registry does not respond.
     """
     codec, own = _codec(values)
     schema = _asked(values.registry, lambda client: client.get_schema(schema_id, fmt=FORMAT), f"no schema {schema_id}")
@@ -257,7 +259,7 @@ def _kind(schema: Schema) -> str:
 
 @contextlib.contextmanager
 def _named(which: str) -> Iterator[None]:
-    """Say which schema it is that the library of its format cannot read."""
+    """Name the schema in the error of a library that cannot parse it."""
     try:
         yield
     except SourceError:
@@ -291,11 +293,11 @@ def _asked(registry: Registry, ask: Callable[[SchemaRegistryClient], T], missing
 
 
 def references(registry: Registry, schema: Schema) -> dict[str, Schema]:
-    """The schemas that a schema refers to, and those that these refer to, by name; what is needed comes first.
+    """Return the schemas that a schema refers to, transitively, by name, dependencies first.
 
     Raises:
-        ValueSchemaError: one of them is deleted.
-        SourceError: the registry does not answer.
+        ValueSchemaError: one of them was deleted.
+        SourceError: the registry does not respond.
     """
     found: dict[str, Schema] = {}
     for reference in schema.references or []:

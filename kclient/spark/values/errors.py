@@ -1,4 +1,4 @@
-"""What is wrong with a value, its schema, or the registry."""
+"""Errors of values, schemas, and the registry."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from kclient.spark.errors import SourceError
 
 
 class ValueSchemaError(SourceError, name="VALUE_SCHEMA"):
-    """A value does not fit its schema, a schema has no type in Spark, or the registry cannot tell."""
+    """A value does not fit its schema, a schema has no type in Spark, or the registry cannot return it."""

@@ -1,7 +1,8 @@
-"""JSON with a schema: what is written is validated, what is read has to be of the column's type, and no more is asked.
+"""JSON with a schema: written values are validated; values that are read must have the column's type, and are not
+validated further.
 
-The column's type comes from `type`, `properties`, `items`, `additionalProperties`, and references within the schema or
-to others of the registry. Leaves out alternatives: `anyOf` and `oneOf` are known only for something that may be null.
+The type of the column comes from `type`, `properties`, `items`, `additionalProperties`, and references within the
+schema or to others of the registry. Not implemented: alternatives (`anyOf`, `oneOf`), except for nullable types.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 WHOLE = Annotated[int, Meta(ge=_LEAST, le=_MOST)] | Annotated[float, Meta(ge=_LEAST, lt=2.0**63, multiple_of=1)]
-"""Integers of JSON: 1.0 is one, too."""
+"""JSON integers, including 1.0."""
 
 
 def make(registry: Registry, schema: Schema, message: str | None) -> Json:
-    """A codec of this schema."""
+    """Return a codec of this schema."""
     others = {name: json.loads(other.schema_str or "") for name, other in references(registry, schema).items()}
     return Json(json.loads(schema.schema_str or ""), others)
 
@@ -38,7 +39,7 @@ class Json:
 
     Parameters:
         schema: the schema.
-        others: those it refers to, by name.
+        others: the schemas that it refers to, by name.
     """
 
     def __init__(self, schema: Any, others: dict[str, Any]) -> None:
@@ -54,25 +55,25 @@ class Json:
         self._decoder: msgspec.json.Decoder[Any] | None = None
 
     def arrow_type(self) -> pyarrow.DataType:
-        """What the column is."""
+        """Return the type of the column."""
         if self._type is None:
             self._type = self._arrow(self._schema, self._schema, ())
         return self._type
 
     def reader(self, written: Schema) -> Any:
-        """JSON says itself what it is."""
+        """Return nothing: JSON needs no schema to decode."""
         return None
 
     def decode(self, data: memoryview, reader: Any) -> Any:
-        """The value."""
+        """Return the value."""
         if self._decoder is None:
             self._decoder = msgspec.json.Decoder(_python(self.arrow_type()))
         return self._decoder.decode(data)
 
     def encode(self, value: Any) -> bytes:
-        """The value, if it is valid; what is null is left out."""
+        """Return the value if it is valid; null fields are omitted."""
         kept = _without_nulls(value)
-        # To JSON and back: the validator knows no dates.
+        # To JSON and back, because the validator has no dates.
         data = msgspec.json.encode(kept)
         self._validator.validate(msgspec.json.decode(data))
         return data
@@ -126,7 +127,7 @@ class Json:
 
 
 def _python(kind: pyarrow.DataType) -> Any:
-    """What values of a type are in Python. Arrow itself would take 1.5 for the integer 1, and [] for an object."""
+    """Return the Python type of values. Arrow itself would accept 1.5 for the integer 1, and [] for an object."""
     from pyarrow import types
 
     if types.is_struct(kind):

@@ -1,8 +1,8 @@
-"""Protobuf: messages are made of the descriptors that the registry has, without generated code.
+"""Protobuf: messages are created from the registry's descriptors, without generated code.
 
-Between the frame and the message is its place in the file: the indexes of the message and of those it is nested in, as
-zigzag varints after their number; a single 0 stands for the first message of the file. Fields have presence as in
-Protobuf: one that has none and is not set is its default, and not null.
+Between the schema id and the message is its index in the file: the indexes of the message and of those it is nested in,
+as zigzag varints after their number; a single 0 stands for the first message of the file. Fields have presence as in
+Protobuf: a field without presence that is not set has its default, not null.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from kclient.spark.values.columns import Registry
 
 OWN = "google/protobuf/"
-"""Where Protobuf's own files are."""
+"""The directory of Protobuf's own files."""
 
 TIMESTAMP = "google.protobuf.Timestamp"
 MOST_NESTED = 64
-"""Levels of messages in messages, as their place in a file tells."""
+"""The maximum levels of nested messages in an index."""
 
 
 def make(registry: Registry, schema: Schema, message: str | None) -> Protobuf:
-    """A codec of a message of this schema."""
+    """Return a codec of a message of this schema."""
     return Protobuf(registry, schema, message)
 
 
@@ -52,20 +52,20 @@ class Protobuf:
         self._type: pyarrow.DataType | None = None
 
     def arrow_type(self) -> pyarrow.DataType:
-        """What the column is."""
+        """Return the type of the column."""
         if self._type is None:
             self._type = _struct(self._message, ())
         return self._type
 
     def reader(self, written: Schema) -> FileDescriptor:
-        """The file that values were written with."""
+        """Return the file with which values were written."""
         return _file(self._registry, written)
 
     def decode(self, data: memoryview, reader: FileDescriptor) -> Any:
-        """The value.
+        """Return the value.
 
         Raises:
-            ValueSchemaError: it is another message than the column's.
+            ValueSchemaError: it is not the column's message.
         """
         from google.protobuf.message_factory import GetMessageClass
 
@@ -78,7 +78,7 @@ class Protobuf:
         return _value(message)
 
     def encode(self, value: Any) -> bytes:
-        """The place of the message, and the message."""
+        """Return the index of the message, and the message."""
         from google.protobuf.message_factory import GetMessageClass
 
         message = GetMessageClass(self._message)()

@@ -1,4 +1,4 @@
-"""Types between schemas and Spark: Arrow's, as Spark spells them, and its values as schemas' libraries take them."""
+"""Conversion of types and values between schemas, Arrow and Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIMPLE = {
 
 
 def ddl(kind: pyarrow.DataType) -> str:
-    """A type as Spark spells it."""
+    """Return the Spark spelling of a type."""
     from pyarrow import types
 
     if types.is_struct(kind):
@@ -41,7 +41,7 @@ def _quoted(name: str) -> str:
 
 
 def plain(value: Any, kind: pyarrow.DataType) -> Any:
-    """A value that Arrow gave out, with dictionaries in place of its lists of pairs."""
+    """Return a value of Arrow with dictionaries instead of lists of pairs."""
     from pyarrow import types
 
     if value is None:

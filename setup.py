@@ -1,8 +1,8 @@
-"""The compiled half of the build; everything that can be said in pyproject.toml is said there.
+"""The compiled part of the build; everything else is in pyproject.toml.
 
-Every ``kclient/**/_*.pyx`` becomes an extension module. They are an optimisation: each has a pure-Python twin, so a
-machine without a working C compiler still gets a complete, slower install, and the log says so. With
-``KCLIENT_REQUIRE_COMPILED=1`` a failed build is an error instead.
+Every ``kclient/**/_*.pyx`` becomes an extension module. They are an optimisation: each has a pure Python twin, so a
+machine without a working C compiler gets a complete, slower installation, and the log says so. With
+``KCLIENT_REQUIRE_COMPILED=1``, a failed build is an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COMPILE_ARGS = ["/O2"] if sys.platform == "win32" else ["-O3", "-g0"]
 
 
 def extensions() -> list[Extension]:
-    """One extension per Cython source under kclient/."""
+    """Return an extension for each Cython source under kclient/."""
     sources = sorted(Path("kclient").rglob("_*.pyx"))
     declarations = [path.as_posix() for path in sorted(Path("kclient").rglob("*.px[di]"))]
     return [
@@ -35,7 +35,7 @@ def extensions() -> list[Extension]:
 
 
 class BuildExtensions(build_ext):
-    """Translate with Cython into build/, compile what can be compiled, and say what became of it."""
+    """Translate with Cython into build/, compile what can be compiled, and report the result."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -50,7 +50,7 @@ class BuildExtensions(build_ext):
             self.announce_outcome(0, "Cython is not installed")
             self.extensions = []
             return
-        # An error in a .pyx is a mistake in the project, never a property of the machine: it always fails.
+        # An error in a .pyx is a mistake in the project, not a property of the machine: it always fails.
         translated = cythonize(
             self.extensions,
             build_dir="build/cython",
@@ -68,7 +68,7 @@ class BuildExtensions(build_ext):
         try:
             super().build_extension(ext)
         except Exception:
-            # What an earlier build left there no longer matches the source.
+            # The module of an earlier build no longer matches the source.
             Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
             raise
 

@@ -1,8 +1,8 @@
 """`make bench`: the goals of DESIGN.md section 9, each as a ratio to a peer in the same run.
 
-Every measurement is a process of its own (`workers.py`), the clients take turns, and the best of several
-rounds counts, since the machine may be shared. Prints a table and writes `results/latest.json`.
-A ratio is always kclient (or refbroker) to the peer; a goal that is missed is marked, never hidden.
+Every measurement is a separate process (`workers.py`). Clients take turns, and the best of several rounds counts,
+because the machine may be shared. Prints a table and writes `results/latest.json`. A ratio is always kclient (or
+refbroker) to the peer; a missed goal is marked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ROOT = HERE.parent
 
 
 class Goal(NamedTuple):
-    """`value` of the peer's, at least or at most."""
+    """A minimum or maximum of a ratio to the peer."""
 
     value: float
     at_least: bool = True
@@ -69,7 +69,7 @@ class Row(NamedTuple):
 
 
 class Bench:
-    """One run: what to measure on which brokers, how often, and what came out."""
+    """A run: the brokers, the measurements, and the results."""
 
     def __init__(self, count: int, rounds: int, only: str, console: Console) -> None:
         self.count = count
@@ -101,7 +101,7 @@ class Bench:
     def best(
         self, what: str, clients: list[tuple[str, str, str]], bootstrap: str, topic: Callable[[], str], count: int
     ) -> dict[tuple[str, str, str], dict[str, float]]:
-        """The best of every figure of every (what, client, mode), over interleaved rounds."""
+        """Return the best of every figure by (what, client, mode), over interleaved rounds."""
         found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
         for _ in range(self.rounds):
             for work, client, mode in clients:
@@ -193,7 +193,7 @@ def latency(bench: Bench, broker: str, bootstrap: str) -> None:
 
 
 def broker_under_the_same_client(bench: Bench, brokers_under_test: list[BrokerUnderTest]) -> None:
-    """refbroker and Apache Kafka in turn under confluent-kafka's produce and consume."""
+    """Measure refbroker and Apache Kafka in turn with confluent-kafka's produce and consume."""
     for load in LOADS:
         # As many bytes of large records as of small ones would take ten times as long for the same figure.
         count = bench.count if load.size == 100 else bench.count // 4
@@ -209,7 +209,7 @@ def broker_under_the_same_client(bench: Bench, brokers_under_test: list[BrokerUn
 
 
 def many_connections(bench: Bench, brokers_under_test: list[BrokerUnderTest]) -> None:
-    """As many producers at once as a busy service has."""
+    """Measure many concurrent producers, as in a busy service."""
     found: dict[str, list[Measured]] = {}
     for _ in range(bench.rounds):
         for broker in brokers_under_test:
@@ -222,7 +222,7 @@ def many_connections(bench: Bench, brokers_under_test: list[BrokerUnderTest]) ->
 
 
 def long_log(bench: Bench, broker: BrokerUnderTest) -> None:
-    """What a log's length costs: reading its oldest segments, and the broker's memory."""
+    """Measure the cost of a long log: reading its oldest segments, and the broker's memory."""
     topic, count = f"bench-{uuid.uuid4().hex[:8]}", bench.count // 4
     brokers.create_topic(broker.bootstrap, topic, 1, {"segment.bytes": str(SEGMENT_BYTES)})
     empty = broker.resident_mb()
@@ -237,7 +237,7 @@ def long_log(bench: Bench, broker: BrokerUnderTest) -> None:
 
 
 def many_groups(bench: Bench, brokers_under_test: list[BrokerUnderTest]) -> None:
-    """A hundred groups on each broker, and what a rebalance stops."""
+    """Measure a hundred groups on each broker, and what a rebalance interrupts."""
     found: dict[str, list[dict[str, Any]]] = {}
     for _ in range(bench.rounds):
         for broker in brokers_under_test:
@@ -258,7 +258,7 @@ def many_groups(bench: Bench, brokers_under_test: list[BrokerUnderTest]) -> None
 
 
 def transactional(bench: Bench, broker: str, bootstrap: str) -> None:
-    """Producing with transactions, each client beside itself without them, and then beside each other."""
+    """Measure transactions: each client against itself without them, then against the others."""
     found = transactions.measure(bootstrap, bench.fresh(bootstrap, 1), bench.count, bench.rounds)
     for (client, with_them), results in found.items():
         bench.raw += [
@@ -292,7 +292,7 @@ def start(bench: Bench, directory: Path) -> None:
 
 
 def warm_up(bench: Bench, bootstrap: str) -> None:
-    """Let a broker's code get hot before anything counts: a JVM is slow in its first seconds."""
+    """Warm up a broker before the measurements: a JVM is slow in its first seconds."""
     bench.console.print("warming up", bootstrap)
     topic = bench.fresh(bootstrap, 1)()
     bench.worker("produce", CONFLUENT, bootstrap, topic, bench.count, "tuned")

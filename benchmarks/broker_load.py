@@ -1,8 +1,8 @@
-"""refbroker and Apache Kafka in turn under the same client: the rows of DESIGN.md section 9 that compare brokers.
+"""refbroker and Apache Kafka in turn with the same client: the rows of DESIGN.md section 9 that compare brokers.
 
-Produce and consume by confluent-kafka over 1 and 100 partitions, records of 100 bytes and 1 kB, plain and zstd; 200
-connections at once; and a consumer on the oldest segments of a long log. Beside each rate stands what the broker
-itself used of the processor. Leaves out clients of our own: a broker is judged by others'.
+confluent-kafka produces and consumes over 1 and 100 partitions, with records of 100 bytes and 1 kB, plain and zstd;
+then with 200 connections, and from the oldest segments of a long log. Beside each rate is the broker's own CPU time.
+Not implemented: our own clients, because a broker is compared with the clients of others.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import psutil
 CONFLUENT = "confluent-kafka"
 CONNECTIONS = 200
 SEGMENT_BYTES = 16 << 20
-"""Of the long log, which so has many segments."""
+"""The segment size of the long log, which therefore has many segments."""
 CONNECTIONS = 200
 
 
 class BrokerUnderTest(NamedTuple):
-    """A broker that runs: what it is called, where clients find it, its process."""
+    """A running broker: name, address, process."""
 
     name: str
     bootstrap: str
@@ -35,7 +35,7 @@ class BrokerUnderTest(NamedTuple):
 
 
 class Load(NamedTuple):
-    """What the client does."""
+    """The work of the client."""
 
     what: str
     partitions: int
@@ -57,7 +57,7 @@ LOADS = tuple(
 
 
 class Worker(Protocol):
-    """Runs one measurement in a process of its own; see `__main__`."""
+    """Runs one measurement in a separate process; see `__main__`."""
 
     def __call__(
         self, what: str, client: str, bootstrap: str, topic: str, count: int, mode: str, *, size: int = 100
@@ -65,19 +65,19 @@ class Worker(Protocol):
 
 
 class Measured(NamedTuple):
-    """A load on one broker: records a second, and the broker's processor seconds per million records."""
+    """The result of a load on one broker: records per second, and the broker's CPU seconds per million records."""
 
     rate: float
     cpu_per_million: float
 
 
 def measure(worker: Worker, fresh: Callable[[], str], broker: BrokerUnderTest, load: Load, count: int) -> Measured:
-    """Put one load on one broker, once.
+    """Measure one load on one broker, once.
 
     Parameters:
         worker: runs a measurement.
-        fresh: makes a topic and gives its name.
-        count: how many records.
+        fresh: creates a topic and returns its name.
+        count: the number of records.
     """
     topic, mode = fresh(), f"tuned-{load.codec}"
     if load.what == "consume":
@@ -97,12 +97,12 @@ def measure_together(worker: Worker, fresh: Callable[[], str], broker: BrokerUnd
 def measure_old_and_new(
     worker: Worker, topic: str, broker: BrokerUnderTest, count: int, end: int
 ) -> tuple[float, float]:
-    """The rates of reading the first `count` records of a long log, and the last ones before `end`."""
+    """Return the rates of reading the first `count` records of a long log, and the last ones before `end`."""
     old = worker("consume-from", CONFLUENT, broker.bootstrap, topic, count, "0")
     new = worker("consume-from", CONFLUENT, broker.bootstrap, topic, count, str(end - count))
     return old["rate"], new["rate"]
 
 
 def best_of(measured: list[Measured]) -> Measured:
-    """The best of every figure over the rounds."""
+    """Return the best of every figure over the rounds."""
     return Measured(max(one.rate for one in measured), min(one.cpu_per_million for one in measured))

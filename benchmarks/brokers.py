@@ -1,7 +1,7 @@
-"""The brokers of a benchmark run: how they start, how long that takes and what they weigh when idle.
+"""The brokers of a benchmark run: start, start-up time, and memory when idle.
 
-Apache Kafka comes from the interop tests' own cluster fixture; refbroker runs as its users run it, in a
-process of its own. Leaves out any tuning: both run with their defaults.
+Apache Kafka comes from the cluster fixture of the interop tests; refbroker runs as for users, in a separate process.
+Both run with their defaults.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ IDLE_SECONDS = 3.0
 
 @contextmanager
 def apache_kafka(directory: Path) -> Iterator[tuple[str, int]]:
-    """A single node; gives its bootstrap servers and process id."""
+    """Start a single node; yield its bootstrap servers and process id."""
     with KafkaCluster(1, directory=directory) as cluster:
         yield cluster.bootstrap_servers, cluster.pid(1)
 
 
 @contextmanager
 def refbroker(directory: Path) -> Iterator[tuple[str, int]]:
-    """One refbroker; gives its bootstrap servers and process id.
+    """Start a refbroker; yield its bootstrap servers and process id.
 
-    Groups wait for no others to join, as in the Kafka of the interop tests.
+    Groups do not wait for further members, as in the Kafka of the interop tests.
     """
     with BrokerProcess(directory, settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
         yield broker.bootstrap_servers, broker.pid
@@ -42,13 +42,13 @@ BROKERS = {"Apache Kafka": apache_kafka, "refbroker": refbroker}
 
 
 def start_and_idle(name: str, directory: Path) -> dict[str, float]:
-    """Seconds from starting the process to the first acknowledged record, and MB resident once it is quiet."""
+    """Return the seconds from process start to the first acknowledged record, and the resident MB when idle."""
     started = time.perf_counter()
     with BROKERS[name](directory) as (bootstrap, pid):
         with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
             producer.send("first", b"record").result(timeout=60)
         seconds = time.perf_counter() - started
-        time.sleep(IDLE_SECONDS)  # what is measured is the quiet itself
+        time.sleep(IDLE_SECONDS)  # idle memory is what is measured
         return {"start_s": seconds, "idle_mb": psutil.Process(pid).memory_info().rss / 1e6}
 
 
@@ -58,7 +58,7 @@ def create_topic(bootstrap: str, topic: str, partitions: int, configs: dict[str,
 
 
 def count_records(bootstrap: str, topic: str) -> int:
-    """How many records a topic holds, by its end offsets."""
+    """Return the number of records of a topic, by its end offsets."""
     with Admin(bootstrap_servers=bootstrap) as admin:
         partitions = admin.describe_topics([topic])[topic].partitions
         ends = {TopicPartition(topic, info.partition): OffsetSpec.LATEST for info in partitions}

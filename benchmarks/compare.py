@@ -1,9 +1,9 @@
 """`make bench-compare BASE=rev`: two revisions of kclient and refbroker measured in turn, beside an A/A run.
 
-Each revision is installed, compiled, into a folder of its own. A round measures base, new and base once more, in an
-order that rotates; the second run of base shows how far equal code differs on this machine. Each measurement has a
-process of its own and a broker that was just started. A client is measured against base's broker, a broker under
-confluent-kafka, so that only one side differs.
+Each revision is installed, compiled, into a folder of its own. A round measures base, new and base again, in an order
+that rotates; the second run of base shows how far equal code differs on this machine. Each measurement has a process of
+its own and a broker that was just started. A client is measured against base's broker, a broker under confluent-kafka,
+so that only one side differs.
 
 Each revision is measured by its own `workers.py`, because public names may differ between the two: a change of the
 measuring loops there shows up in the ratios as well.
@@ -36,14 +36,14 @@ from tests.support.broker_process import BrokerProcess
 ROOT = Path(__file__).parent.parent
 ROUND_TRIPS = 4000
 TOLERANCE = 0.03
-"""By how much a figure may be worse before the table marks it."""
+"""The tolerance for a worse figure before the table marks it."""
 RATE, MICROSECONDS, CPU = "records/s", "µs", "CPU s/M"
 MEASURED = {"rate": RATE, "p50_us": MICROSECONDS, "p99_us": MICROSECONDS, "cpu_per_million": CPU}
-"""What workers report, and its unit; only of a rate more is better."""
+"""The figures of workers with their units; a rate is better if it is higher."""
 
 
 class Revision(NamedTuple):
-    """A revision that is ready to run: its sources, and the folder it is installed in."""
+    """A revision that is ready to run: its sources, and the folder of its installation."""
 
     commit: str
     sources: Path
@@ -71,7 +71,7 @@ def git(*arguments: str) -> str:
 
 
 def install(commit: str, directory: Path) -> Revision:
-    """Check a commit out and install it, compiled, without touching this checkout or its environment."""
+    """Check out a commit and install it, compiled, without changing this checkout or its environment."""
     sources, installed = directory / "sources", directory / "installed"
     sources.mkdir(parents=True)
     archive = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True).stdout
@@ -80,7 +80,7 @@ def install(commit: str, directory: Path) -> Revision:
     environment = {**os.environ, "KCLIENT_REQUIRE_COMPILED": "1"}
     subprocess.run([*pip, "--target", str(installed), str(sources)], env=environment, check=True)
     revision = Revision(commit, sources, installed)
-    # An environment with an editable install must not lend its own modules to either revision.
+    # An environment with an editable installation must not lend its modules to a revision.
     check = "import kclient, kclient.records as r; print(kclient.__file__, r.IMPLEMENTATION)"
     said = subprocess.run(
         [sys.executable, "-c", check],
@@ -96,11 +96,11 @@ def install(commit: str, directory: Path) -> Revision:
 
 
 Figures = dict[tuple[str, str], float]
-"""What one turn measured, by title and unit."""
+"""The results of one turn, by title and unit."""
 
 
 class Turn:
-    """One turn of one revision: a broker of its own in a folder of its own, and what was measured with it."""
+    """One turn of one revision: a new broker in a new folder, and the measurements with it."""
 
     def __init__(self, directory: Path, broker: Revision, client: Revision, count: int) -> None:
         self._directory, self._broker, self._client, self._count = directory, broker, client, count
@@ -121,7 +121,7 @@ class Turn:
         return name
 
     def client_side(self, broker: BrokerUnderTest) -> None:
-        """Produce, consume and round trips of this revision's client."""
+        """Measure producing, consuming and round trips of this revision's client."""
         topic = self.topic(broker, 1)
         for what, title in (("produce", "produce"), ("consume", "consume"), ("arrow", "consume to Arrow")):
             result = self._client.work(what, "kclient", broker.bootstrap, topic, self._count, "default")
@@ -131,7 +131,7 @@ class Turn:
         self._note("round trip", result)
 
     def broker_side(self, broker: BrokerUnderTest) -> None:
-        """Produce and fetch of this revision's broker under another client, over few and many partitions."""
+        """Measure this revision's broker with another client's produce and fetch, over few and many partitions."""
         for partitions in (1, 100):
             topic = self.topic(broker, partitions)
             for what, title in (("produce", "refbroker's produce"), ("consume", "refbroker's fetch")):
@@ -149,7 +149,7 @@ class Turn:
 
 
 class Ratio(NamedTuple):
-    """The ratios of all rounds: the one in the middle, and the outermost."""
+    """The ratios of all rounds: the median, and the extremes."""
 
     middle: float
     least: float
@@ -165,7 +165,7 @@ class Ratio(NamedTuple):
 
 
 def verdict(unit: str, new: Ratio, same: Ratio) -> str:
-    """Whether a difference has one sign in all rounds, and exceeds the tolerance and what equal code shows."""
+    """Return "worse" if a ratio is worse in all rounds, by more than the tolerance and than equal code shows."""
     noise = max(TOLERANCE, abs(same.least - 1), abs(same.most - 1))
     if new.least <= 1 <= new.most or abs(new.middle - 1) <= noise:
         return ""
@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=("client", "broker"), help="measure one side alone")
     arguments = parser.parse_args()
-    # A commit of the checkout as it stands, which no branch has; git names none where nothing was changed.
+    # A commit of the current checkout, on no branch; git prints none if nothing was changed.
     new = arguments.new or git("stash", "create") or "HEAD"
     commits = {
         "base": git("rev-parse", "--short", arguments.base + "^{commit}"),

@@ -1,17 +1,17 @@
-"""One measurement of groups in a process of its own: `group_load.py coordinator|gap BOOTSTRAP NAME WAY`.
+"""One measurement of groups in a separate process: `group_load.py coordinator|gap BOOTSTRAP NAME WAY`.
 
-`coordinator`: a hundred groups of ten light members, which are a connection and a state each, so that what is measured
-is the broker: how long until all groups have formed, how long each takes to rebalance when all of them do at once, and
-how long a heartbeat takes among a thousand members. NAME is what the groups' names begin with; WAY is not used.
+`coordinator`: a hundred groups of ten light members, each only a connection and a state, so that the broker is what is
+measured: the time until all groups have formed, the time of a rebalance when all groups rebalance at once, and the time
+of a heartbeat among a thousand members. NAME is the prefix of the groups; WAY is not used.
 
-`gap`: nine members of kclient read a topic that is written to all the time, and a tenth joins, in the moment in which
-one of the nine begins to work on its records for two seconds. Everybody who has to wait for it stands still so long:
-that is what tells an eager rebalance from one that leaves alone what does not move. So how long did each partition
-that stays with its member (the slow one's left out) bring nothing, at most? The same for those that move, and, in the
-same run, for those that stay while nobody joins. NAME is the topic; WAY is an assignor of the classic protocol, or
-`consumer` for the protocol of KIP-848.
+`gap`: nine members of kclient read a topic that is written continuously. A tenth joins at the moment when one of the
+nine starts to work on its records for two seconds. Members that have to wait for it receive nothing in that time, which
+distinguishes an eager rebalance from one that only interrupts moving partitions. The result is the longest time without
+records of partitions that stay with their members, except the slow one; of those that move; and, in the same run, of
+those that stay while no member joins. NAME is the topic; WAY is an assignor of the classic protocol, or `consumer` for
+the protocol of KIP-848.
 
-Prints one JSON object; leaves brokers, topics and comparison to `groups`.
+Prints one JSON object. Elsewhere: brokers, topics and comparison (`groups`).
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ ROUNDS = 5
 HEARTBEATS = 10
 MEMBER_ID_REQUIRED = 79
 PASSES = (14, 15, 16, 27)
-"""The coordinator loads, or is not there yet; or a rebalance has begun anew."""
+"""The coordinator is loading or unknown; or another rebalance has started."""
 
 GAP_PARTITIONS = 40
 QUIET_SECONDS = 6.0
 WORK_SECONDS = 2.0
-"""How long the slow member works on what one call brought it."""
+"""How long the slow member works on the records of one call, in seconds."""
 WRITE_EVERY = 0.02
 
 
@@ -56,7 +56,7 @@ class LightMember:
     """A member of one group over one connection.
 
     Parameters:
-        group: its name.
+        group: the name of the group.
         whole: set once all members are in it.
     """
 
@@ -80,7 +80,7 @@ class LightMember:
         return type(request).response_type.decode(body, version)
 
     async def find_coordinator(self) -> None:
-        """Wait until the broker is one; there is no other."""
+        """Wait until the broker is the coordinator."""
         request = FindCoordinatorRequest(coordinator_keys=[self.group])
         while True:
             found = await self.ask(request, 6)
@@ -89,7 +89,7 @@ class LightMember:
             await asyncio.sleep(0.05)
 
     async def rebalance(self, number: int) -> None:
-        """Join with a subscription that has changed, and wait for the assignment."""
+        """Join with a changed subscription, and wait for the assignment."""
         subscription = ConsumerProtocolSubscription(topics=["t"], user_data=b"%d" % number)
         protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=encode_versioned(subscription, 1))
         while True:
@@ -122,7 +122,9 @@ class LightMember:
                 return
 
     async def _is_whole(self) -> bool:
-        """Stay in the group until everybody is; False when it rebalances, which only a heartbeat tells."""
+        """Stay in the group until all members are in it; return False on a rebalance, which only a heartbeat
+        reports.
+        """
         while not self._whole.is_set():
             if (await self._beat()).error_code in PASSES:
                 return False
@@ -201,11 +203,11 @@ def _quantile(samples: list[float], part: float) -> float:
 
 
 class Reading:
-    """One member of kclient in a thread of its own, which notes when each partition brought something.
+    """A member of kclient in a thread, which records when each partition returned records.
 
     Parameters:
         way: see the module.
-        work: seconds between two calls, in which it asks for nothing.
+        work: the seconds between two calls.
     """
 
     def __init__(self, bootstrap: str, topic: str, way: str, work: float = 0.0) -> None:
@@ -240,7 +242,7 @@ class Reading:
                     self.ended.wait(self._work)
 
     def begin_to_work(self) -> None:
-        """Wait until it begins to work on what it was given."""
+        """Wait until it starts to work on records."""
         self.works.clear()
         self.works.wait()
 
@@ -265,7 +267,7 @@ def _settled(members: list[Reading]) -> bool:
 
 
 def _longest(arrivals: list[float], begin: float, end: float) -> float:
-    """The longest time within a span in which nothing came."""
+    """Return the longest time within a span without an arrival."""
     points = [begin, *(when for when in arrivals if begin < when < end), end]
     return max(after - before for before, after in itertools.pairwise(points))
 

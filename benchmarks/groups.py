@@ -1,7 +1,7 @@
-"""Groups: what a hundred of them cost a broker, and which rebalances stop what does not move.
+"""Groups: the cost of a hundred of them for a broker, and which rebalances interrupt partitions that do not move.
 
-Both brokers run with `group.initial.rebalance.delay.ms` 0, since waiting is not what is measured. Leaves out the
-measurements themselves (`group_load`).
+Both brokers run with `group.initial.rebalance.delay.ms` 0, because waiting is not measured. Elsewhere: the measurements
+(`group_load`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from benchmarks.group_load import GAP_PARTITIONS, GROUPS, MEMBERS
 
 HERE = Path(__file__).parent
 WAYS = {"range": "range", "cooperative-sticky": "cooperative-sticky", "consumer": "the consumer protocol"}
-"""In which members divide their partitions: eager, cooperative, and each by its own heartbeats."""
+"""The ways in which members divide partitions: eager, cooperative, and by heartbeats."""
 
 
 def load(what: str, bootstrap: str, name: str, way: str = "-") -> dict[str, Any]:
-    """One measurement, in a process of its own."""
+    """Run one measurement in a separate process."""
     command = [sys.executable, str(HERE / "group_load.py"), what, bootstrap, name, way]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=HERE.parent, check=False)
     if done.returncode:
@@ -33,10 +33,8 @@ def load(what: str, bootstrap: str, name: str, way: str = "-") -> dict[str, Any]
 
 
 def coordinator(broker: BrokerUnderTest) -> dict[str, Any]:
-    """A hundred groups on one broker, its memory before and after and its processor time included."""
-    load(
-        "coordinator", broker.bootstrap, f"warm-{uuid.uuid4().hex[:8]}"
-    )  # so that code is hot, and the groups' topic is there
+    """Measure a hundred groups on one broker, with its memory before and after and its CPU time."""
+    load("coordinator", broker.bootstrap, f"warm-{uuid.uuid4().hex[:8]}")  # to warm up, and to create the groups' topic
     memory, cpu = broker.resident_mb(), broker.cpu_seconds()
     result = load("coordinator", broker.bootstrap, f"light-{uuid.uuid4().hex[:8]}")
     after = broker.resident_mb()
@@ -44,7 +42,7 @@ def coordinator(broker: BrokerUnderTest) -> dict[str, Any]:
 
 
 def gap(bootstrap: str, way: str) -> dict[str, Any]:
-    """The longest gap of partitions that stay, and of those that move, while a tenth member joins."""
+    """Measure the longest gap of partitions that stay, and of those that move, while a tenth member joins."""
     topic = f"gap-{uuid.uuid4().hex[:8]}"
     brokers.create_topic(bootstrap, topic, GAP_PARTITIONS)
     return load("gap", bootstrap, topic, way)

@@ -1,4 +1,4 @@
-"""What one record costs in kclient.records, in nanoseconds: appending, taking, decoding, and into Arrow.
+"""The cost of a record in kclient.records, in nanoseconds: appending, taking, decoding, and conversion to Arrow.
 
     python benchmarks/micro_records.py [RECORDS] [VALUE_SIZE]
 
@@ -24,7 +24,7 @@ RUNS = 3
 
 
 def best(work: Callable[[], Any], count: int) -> float:
-    """The best time of `work`, in nanoseconds per record."""
+    """Return the best time of `work`, in nanoseconds per record."""
     times = []
     for _ in range(RUNS):
         start = time.perf_counter()
@@ -34,7 +34,7 @@ def best(work: Callable[[], Any], count: int) -> float:
 
 
 def build(twin: ModuleType, value: bytes, count: int, codec: str = "none") -> list[Any]:
-    """Batches of `count` records altogether."""
+    """Return batches of `count` records in total."""
     built = []
     builder = twin.BatchBuilder(codec, max_bytes=BATCH_BYTES)
     append = builder.append
@@ -49,7 +49,7 @@ def build(twin: ModuleType, value: bytes, count: int, codec: str = "none") -> li
 
 
 def as_fetched(batches: list[Any]) -> bytes:
-    """The batches with the offsets a broker gives them."""
+    """Return the batches with offsets, as from a broker."""
     data = bytearray()
     offset = 0
     for built in batches:

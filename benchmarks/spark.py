@@ -1,7 +1,7 @@
 """`make bench-spark`: the data source beside Spark's own Kafka connector, in one session, on one broker.
 
-Both formats take turns in a session with two threads, so that machine, JVM and broker are the same; a round that warms
-up does not count, and the best of the others does. The broker is Apache Kafka. Prints a table and writes
+Both formats take turns in a session with two threads, so that machine, JVM and broker are the same; the first round is
+a warm-up, and the best of the others counts. The broker is Apache Kafka. Prints a table and writes
 `results/spark.json`; a goal that is missed is marked.
 
     python -m benchmarks.spark --only read --count 500000
@@ -45,16 +45,16 @@ PARTITIONS = 4
 SIZE = 100
 TRICKLE_HZ = 20
 MOST_P95_MS = 300
-"""Within how many nearly all records of a trickle are there."""
+"""The limit for the 95th percentile of a trickle's latency, in ms."""
 
 MOST_ADDED_MS = 40
-"""What exactly once may add to a micro-batch."""
+"""What exactly-once delivery may add to a micro-batch, in ms."""
 
 FETCH_SECONDS = 600
 
 
 class Row(NamedTuple):
-    """A line of the table; the goal is a ratio, at least where more is better."""
+    """A line of the table; the goal is a ratio, a minimum if more is better."""
 
     name: str
     unit: str
@@ -74,7 +74,7 @@ class Row(NamedTuple):
 
 
 class Bench:
-    """A session, a broker, and what came out."""
+    """A session, a broker, and the results."""
 
     def __init__(self, spark: SparkSession, servers: str, count: int, rounds: int, folder: Path) -> None:
         self.spark = spark
@@ -95,7 +95,7 @@ class Bench:
         return name
 
     def filled(self) -> str:
-        """A topic with records."""
+        """Return a topic with records."""
         import pyarrow
 
         name = self.topic()
@@ -109,7 +109,7 @@ class Bench:
         return str(self.folder / uuid.uuid4().hex)
 
     def in_turn(self, what: str, each: dict[str, Callable[[], float]], best: Callable[..., float]) -> dict[str, float]:
-        """The best that each came to; the first round warms up."""
+        """Return the best result of each format; the first round is a warm-up."""
         found: dict[str, list[float]] = {name: [] for name in each}
         for number in range(self.rounds + 1):
             for name, measure in each.items():
@@ -123,7 +123,7 @@ class Bench:
         return self.count / run(name)
 
     def rates(self, what: str, run: Callable[[str], float], goal: float) -> None:
-        """Rows per second by each format, of what `run` says took so many seconds."""
+        """Measure rows per second by each format; `run` returns the seconds."""
         each: dict[str, Callable[[], float]] = {name: partial(self.rate, run, name) for name in (OURS, THEIRS)}
         best = self.in_turn(what, each, max)
         self.rows.append(Row(what, "rows/s", best[OURS], "JVM connector", best[THEIRS], goal))
@@ -139,7 +139,7 @@ def batch_read(bench: Bench) -> None:
     topic = bench.filled()
 
     def run(name: str) -> float:
-        # The connector drops the columns that are not asked for; the other way to say so is an option.
+        # The connector skips columns that are not selected; this source has an option for that.
         columns = {"columns": "value"} if name == OURS else {}
         reading = bench.spark.read.format(name).options(**bench.kafka, subscribe=topic, **columns)
 
@@ -163,7 +163,7 @@ def batch_write(bench: Bench) -> None:
         took = seconds(writer.save)
         landed = brokers.count_records(bench.servers, topic)
         assert landed == bench.count // 2, landed
-        # Half as many rows: as if it were all of them.
+        # Half as many rows, scaled to all of them.
         return took * 2
 
     bench.rates(f"batch write, {SIZE} B", run, 1.2)
@@ -193,7 +193,7 @@ def copy_all(bench: Bench) -> None:
 
 @contextmanager
 def running(bench: Bench, name: str, source: str, target: str, **options: str) -> Iterator[Any]:
-    """A query that copies as fast as it can, once it copies."""
+    """Yield a query that copies as fast as it can, once it copies."""
     reading = bench.spark.readStream.format(name).options(**bench.kafka, subscribe=source, startingOffsets="earliest")
     rows = reading.load().selectExpr("value")
     writer = rows.writeStream.format(name).options(**bench.kafka, topic=target, **options)
@@ -205,7 +205,9 @@ def running(bench: Bench, name: str, source: str, target: str, **options: str) -
 
 
 def trickle(bench: Bench, name: str, seconds_long: float, **options: str) -> tuple[list[float], list[float]]:
-    """What each record took from its sender to a reader of the copy, and each micro-batch, in ms."""
+    """Return the latency of each record from its sender to a reader of the copy, and the time of each micro-batch, in
+    ms.
+    """
     source, target = bench.topic(), bench.topic()
     took: list[float] = []
     total = int(seconds_long * TRICKLE_HZ)
@@ -230,7 +232,7 @@ def trickle(bench: Bench, name: str, seconds_long: float, **options: str) -> tup
     ):
         consumer.assign([TopicPartition(target, number) for number in range(PARTITIONS)])
         consumer.seek_to_beginning()
-        # What the query needs for its start does not count.
+        # The start of the query does not count.
         with Producer(bootstrap_servers=bench.servers) as producer:
             producer.send(source, str(time.time_ns()).encode())
         receive(1)
@@ -241,7 +243,7 @@ def trickle(bench: Bench, name: str, seconds_long: float, **options: str) -> tup
         sender.start()
         receive(total)
         sender.join()
-        # The last one is told of when it is done. Spark counts no rows of a source in Python.
+        # Spark reports a micro-batch when it is done, and counts no rows of a Python source.
         query.processAllAvailable()
         progress = [one for one in query.recentProgress if one.sources[0].startOffset != one.sources[0].endOffset]
     return took, [float(one.batchDuration) for one in progress if one.batchId > cold]
@@ -263,7 +265,7 @@ def latency(bench: Bench, seconds_long: float) -> None:
 
 
 def exactly_once(bench: Bench, seconds_long: float) -> None:
-    """What the transactions add to a micro-batch; the goal is said as a ratio to what it takes without."""
+    """Measure what transactions add to a micro-batch; the goal is a ratio to the time without them."""
     found: dict[str, list[float]] = {"at_least_once": [], "exactly_once": []}
     for number in range(bench.rounds + 1):
         for delivery in found:
@@ -280,7 +282,7 @@ def exactly_once(bench: Bench, seconds_long: float) -> None:
 
 
 def connector() -> list[Path]:
-    """The connector's jars, fetched once.
+    """Return the connector's jars, fetched once.
 
     Raises:
         SystemExit: Maven cannot fetch them.

@@ -1,7 +1,7 @@
-"""One measurement in a process of its own: `transaction_load.py CLIENT BOOTSTRAP TOPIC COUNT SECONDS`.
+"""One measurement in a separate process: `transaction_load.py CLIENT BOOTSTRAP TOPIC COUNT SECONDS`.
 
-Produces 100-byte records as fast as the client can, with a commit every so many seconds; 0 is without transactions, in
-the same loop. Prints one JSON object. Leaves out Kafka's own client, whose tool does the same (`transactions`).
+Produces 100-byte records as fast as the client can, with a commit every SECONDS; 0 is without transactions, in the same
+loop. Prints one JSON object. Elsewhere: Kafka's own client, whose tool does the same (`transactions`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from benchmarks.workers import throughput, values
 
 SIZE = 100
 LOOK = 64
-"""Records between two looks at the clock."""
+"""The records between two checks of the clock."""
 
 
 class Clock:
-    """Ends a transaction and begins the next when it is time, and remembers how long each end took."""
+    """Ends a transaction and begins the next when it is time; records how long each end took."""
 
     def __init__(self, seconds: float, commit: Callable[[], object], begin: Callable[[], object]) -> None:
         self._seconds, self._commit, self._begin = seconds, commit, begin

@@ -1,8 +1,8 @@
-"""What transactions cost: producing with a commit every 100 ms against the same without, by each client.
+"""The cost of transactions: producing with a commit every 100 ms against the same without, by each client.
 
-Each is compared with itself, since what it sends without transactions it can send with them at best; kclient's share
-is then set beside those of confluent-kafka and of Kafka's own client (ProducerPerformance, with batches as large as the
-others'). Leaves out the measurements of the two Python clients themselves (`transaction_load`).
+Each client is compared with itself, because its rate without transactions is its upper limit. kclient's share is then
+compared with those of confluent-kafka and of Kafka's own client (ProducerPerformance, with batches as large as the
+others'). Elsewhere: the measurements of the two Python clients (`transaction_load`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _python_load(client: str, bootstrap: str, topic: str, count: int, seconds: f
 
 
 def _java_load(bootstrap: str, topic: str, count: int, seconds: float) -> dict[str, Any]:
-    """The tool says how fast it was, start-up left out."""
+    """Run Kafka's tool, which reports its rate without start-up."""
     name, duration = ("--transactional-id", uuid.uuid4().hex), ("--transaction-duration-ms", str(int(seconds * 1000)))
     command = [
         *("java", *JAVA_FLAGS, "-cp", classpath(), "org.apache.kafka.tools.ProducerPerformance"),
@@ -53,12 +53,12 @@ def _java_load(bootstrap: str, topic: str, count: int, seconds: float) -> dict[s
 
 
 def load(client: str, bootstrap: str, topic: str, count: int, seconds: float) -> dict[str, Any]:
-    """One measurement, in a process of its own."""
+    """Run one measurement in a separate process."""
     if client == JAVA:
         result = _java_load(bootstrap, topic, count, seconds)
     else:
         result = _python_load(client, bootstrap, topic, count, seconds)
-    # Markers take offsets as well.
+    # Markers take offsets too.
     if (landed := count_records(bootstrap, topic)) < count:
         raise SystemExit(f"{client} said it produced {count:,} records, and {landed:,} are there")
     return result
@@ -67,7 +67,7 @@ def load(client: str, bootstrap: str, topic: str, count: int, seconds: float) ->
 def measure(
     bootstrap: str, fresh: Callable[[], str], count: int, rounds: int
 ) -> dict[tuple[str, bool], list[dict[str, Any]]]:
-    """What each client made of it in each round, by client and whether with transactions; they take turns."""
+    """Return the results of each client by round, by client and whether with transactions; clients take turns."""
     found: dict[tuple[str, bool], list[dict[str, Any]]] = {}
     for _ in range(rounds):
         for client in CLIENTS:

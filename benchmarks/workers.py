@@ -1,9 +1,8 @@
 """One measurement in a process of its own: `workers.py WHAT CLIENT BOOTSTRAP TOPIC COUNT SIZE MODE`.
 
-Each client does the same work in the loop its own users would write, with settings that are fair to
-it: MODE is `default` (what a user gets who sets nothing but what the work itself demands) or `tuned`; `tuned-zstd` and
-the like also say how to compress.
-Prints one JSON object; leaves topics, brokers and comparison to `__main__`.
+Each client does the same work in the loop that its own users would write, with settings that are fair to it: MODE is
+`default` (what a user gets who sets nothing but what the work itself demands) or `tuned`; `tuned-zstd` and the like
+also say how to compress. Prints one JSON object; leaves topics, brokers and comparison to `__main__`.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from typing import Any
 WARM_UP = 50
 MEBIBYTE = 1 << 20
 BURST = 500
-"""Records that one of many producers sends before the next has its turn; one by one, all batches would be tiny."""
+"""The records that one of many producers sends before the next one; one by one, all batches would be tiny."""
 
 
 def values(size: int) -> list[bytes]:
-    """A thousand different values, so that no codec or cache has it easier than in life."""
+    """Return a thousand different values, so that no codec or cache has an advantage."""
     return [os.urandom((size + 1) // 2).hex().encode()[:size] for _ in range(1000)]
 
 
@@ -48,7 +47,7 @@ def latencies(samples: list[float]) -> dict[str, Any]:
 
 
 def network_waits(metrics: Mapping[Any, float]) -> dict[str, Any]:
-    """The network thread's waits for the interpreter's lock, as the client itself counts them."""
+    """Return the network thread's waits for the GIL, as the client counts them."""
     return {name: value for name, value in metrics.items() if "gil" in name}
 
 
@@ -139,7 +138,7 @@ def confluent_produce(bootstrap: str, topic: str, count: int, size: int, mode: s
     if mode == "tuned":
         settings |= {
             "linger.ms": 5,
-            # At 1,000,000 its batches grow past the broker's limit, and most records are lost without a word.
+            # With 1,000,000 its batches exceed the broker's limit, and most records are lost silently.
             "batch.size": 900_000,
             "queue.buffering.max.messages": 1_000_000,
             "queue.buffering.max.kbytes": 1_048_576,
@@ -182,7 +181,7 @@ def confluent_consume(bootstrap: str, topic: str, count: int, size: int, mode: s
     seen, total = len(consumer.consume(1, 10)), 0
     started, cpu = time.perf_counter(), time.process_time()
     while seen < count:
-        # Asked for more than there is left, it would wait for its whole timeout at the end.
+        # If more is requested than remains, it waits for its whole timeout at the end.
         messages = consumer.consume(min(10_000, count - seen), 1.0)
         seen += len(messages)
         for message in messages:
@@ -191,7 +190,7 @@ def confluent_consume(bootstrap: str, topic: str, count: int, size: int, mode: s
 
 
 def confluent_produce_together(bootstrap: str, topic: str, count: int, size: int, mode: str) -> dict[str, Any]:
-    """As many producers at once as MODE says, each with a connection of its own, which share the work."""
+    """Produce with as many producers as MODE says, each with its own connection, which share the work."""
     import confluent_kafka
 
     data, clients = values(size), int(mode)
@@ -215,7 +214,7 @@ def confluent_consume_from(bootstrap: str, topic: str, count: int, size: int, mo
     import confluent_kafka
 
     settings = {"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "enable.auto.commit": False}
-    # With a short queue its pauses between fetches would be all that is measured.
+    # With a short queue, only its pauses between fetches would be measured.
     queue = {"queued.min.messages": 2_000_000, "queued.max.messages.kbytes": 1_048_576}
     consumer = confluent_kafka.Consumer({**settings, **queue})
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, int(mode))])

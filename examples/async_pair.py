@@ -12,7 +12,7 @@ COUNT = 100
 async def produce(bootstrap_servers: str, topic: str) -> None:
     async with AsyncProducer(bootstrap_servers=bootstrap_servers) as producer:
         for number in range(COUNT):
-            await producer.send(topic, f"event {number}".encode())  # waits for room; `await` the result for delivery
+            await producer.send(topic, f"event {number}".encode())  # waits for memory; `await` the result for delivery
 
 
 async def consume(bootstrap_servers: str, topic: str) -> None:

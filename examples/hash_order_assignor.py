@@ -1,7 +1,7 @@
 """An assignor that deals partitions to the members one by one, in the order of their hashes.
 
-Kafka's `roundrobin` deals in the order of topics and numbers: where each topic's partition 0 is the busy one and there
-are as many members as partitions, all of these go to the same member. The order of hashes knows no such pattern.
+Kafka's `roundrobin` deals in the order of topics and numbers. If partition 0 of each topic is the busy one, and there
+are as many members as partitions, all of these go to the same member. The order of hashes has no such pattern.
 
 usage: hash_order_assignor.py BOOTSTRAP TOPIC...
 """
@@ -17,7 +17,7 @@ from kclient.assignors import NO_RACKS, Assignment, Assignor, Member, Racks, in_
 
 
 def by_hash(partition: TopicPartition) -> tuple[int, TopicPartition]:
-    """Where a partition stands: Python's own hash of a text differs from process to process, a checksum does not."""
+    """Return the sort key of a partition: a checksum, because Python's own hash of a text differs between processes."""
     return crc32(str(partition).encode()), partition
 
 
@@ -54,7 +54,7 @@ def main(bootstrap_servers: str, *topics: str) -> None:
             )
             for _ in range(2)
         ]
-        # Until the second has joined, the first has them all.
+        # The first member has all partitions until the second one has joined.
         while not all(consumer.assignment() for consumer in consumers):
             for consumer in consumers:
                 consumer.poll(timeout=0.1)

@@ -1,15 +1,15 @@
-"""Flights through Kafka and Spark: how late each carrier is at each hour, in event time, exactly once.
+"""Flights through Kafka and Spark: the delays of each carrier by hour, in event time, exactly once.
 
-Sends the flights of flights.py to Kafka, each stamped with the hour it was to depart. Spark's structured streaming
-reads them in micro-batches, sums up the delays of each carrier and hour in windows, and writes a window back to Kafka,
-exactly once, when its watermark has passed: two days, as the flights of a day come in no order. Then the windows are
-read and drawn: a table, and a plot, delays.png.
+Sends the flights of flights.py to Kafka, each with its scheduled departure as the timestamp. Spark's structured
+streaming reads them in micro-batches, sums the delays of each carrier and hour in windows, and writes a window back to
+Kafka, exactly once, when its watermark has passed: two days, because the flights of a day are not in order. Then the
+windows are read and shown as a table and a plot, delays.png.
 
-All it keeps is in one folder: stop it with Ctrl-C, or kill it, and the next run goes on there. With --check the result
-is compared with the file itself; a difference ends the program with an error.
+All state is in one folder: stop the program with Ctrl-C, or kill it, and the next run continues. With --check, the
+result is compared with the file; a difference is an error.
 
-Without --bootstrap-servers it starts a refbroker of its own in that folder. It needs PySpark, Java 17 and matplotlib
-(`make demo-spark` brings all but Java).
+Without --bootstrap-servers it starts its own refbroker in that folder. It needs PySpark, Java 17 and matplotlib (`make
+demo-spark` installs all but Java).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NEW_YORK = ZoneInfo("America/New_York")
 
 
 class Flight(NamedTuple):
-    """A record: a line of the file, and when the flight was to depart, in milliseconds since the epoch."""
+    """A record: a line of the file, and the scheduled departure in milliseconds since the epoch."""
 
     carrier: str
     line: str
@@ -60,7 +60,7 @@ class Flight(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Of a carrier's flights in an hour: how many were to depart, how many did, and how late in all, in minutes."""
+    """The flights of a carrier in an hour: scheduled, departed, and the total delay in minutes."""
 
     flights: int = 0
     departed: int = 0
@@ -71,7 +71,7 @@ class Sums(NamedTuple):
 
 
 Windows = dict[tuple[str, int], Sums]
-"""By carrier, and the beginning of the hour in milliseconds since the epoch."""
+"""By carrier and start of the hour in milliseconds since the epoch."""
 
 
 def milliseconds(span: timedelta) -> int:
@@ -79,9 +79,9 @@ def milliseconds(span: timedelta) -> int:
 
 
 def read_feed() -> tuple[list[str], list[Flight]]:
-    """The columns, and all that is sent, day by day.
+    """Return the columns and all flights, day by day.
 
-    The last one is no flight: it says that the year is over, so that the watermark passes the last windows.
+    The last record is not a flight: its timestamp is after the year, so that the watermark passes the last windows.
     """
     columns, lines = read_flights()
     carrier, delay, hour = (columns.index(name) for name in ("carrier", "dep_delay", "time_hour"))
@@ -90,7 +90,7 @@ def read_feed() -> tuple[list[str], list[Flight]]:
         fields = line.split(",")
         departs = datetime.fromisoformat(fields[hour])
         feed.append(Flight(fields[carrier], line, int(departs.timestamp()) * 1000, fields[delay]))
-    # The file has its months in the order of the alphabet. What comes in which order within a day stays as it is.
+    # The months of the file are in alphabetical order. The order within a day is kept.
     feed.sort(key=lambda flight: flight.time // milliseconds(timedelta(days=1)))
     latest = max(flight.time for flight in feed)
     feed.append(Flight("", "", latest + milliseconds(WATERMARK + HOUR), "NA"))
@@ -98,7 +98,7 @@ def read_feed() -> tuple[list[str], list[Flight]]:
 
 
 def closed_windows(feed: Iterable[Flight]) -> Windows:
-    """What Spark should come to, straight from the file: the windows that the watermark has passed."""
+    """Return the expected result from the file: the windows that the watermark has passed."""
     windows: defaultdict[tuple[str, int], Sums] = defaultdict(Sums)
     latest = 0
     for flight in feed:
@@ -111,11 +111,11 @@ def closed_windows(feed: Iterable[Flight]) -> Windows:
     return {(carrier, start): sums for (carrier, start), sums in windows.items() if start <= passed}
 
 
-# -- what is kept from run to run
+# -- state between runs
 
 
 class Folder(NamedTuple):
-    """Where a run finds what the ones before left: the broker's files, the checkpoint, the names of the topics."""
+    """The state between runs: the broker's files, the checkpoint, the names of the topics."""
 
     path: Path
     name: str
@@ -135,13 +135,13 @@ class Folder(NamedTuple):
 
     @property
     def checkpoint(self) -> Path:
-        """Where Spark keeps how far the stream is."""
+        """Where Spark stores the progress of the stream."""
         return self.path / "checkpoint"
 
 
 @contextmanager
 def broker(bootstrap_servers: str | None, folder: Folder) -> Iterator[str]:
-    """The given cluster, or a refbroker on the folder."""
+    """Yield the address of the given cluster, or of a refbroker on the folder."""
     if bootstrap_servers:
         yield bootstrap_servers
     else:
@@ -152,7 +152,7 @@ def broker(bootstrap_servers: str | None, folder: Folder) -> Iterator[str]:
 def create_topics(servers: str, folder: Folder) -> None:
     with Admin(bootstrap_servers=servers) as admin:
         missing = {folder.name, folder.delays} - set(admin.list_topics())
-        # The flights are of 2013, and would be deleted for their age.
+        # The flights are of 2013; by default, retention would delete them.
         configs = {"retention.ms": "-1"}
         admin.create_topics([NewTopic(name, num_partitions=PARTITIONS, configs=configs) for name in missing])
 
@@ -165,10 +165,10 @@ def ends(consumer: Consumer, topic: str) -> dict[TopicPartition, int]:
 
 
 def produce(servers: str, topic: str, feed: list[Flight], progress: Progress) -> None:
-    """Send what is not there yet.
+    """Send the flights that are not in the topic yet.
 
-    The flights go to the partitions in turn, not by their carriers: so all partitions are equally far in time, and
-    what the latest says of the watermark is true of the others.
+    Partitions are used in turn, not by carrier, so that all partitions are equally far in time, and the latest
+    timestamp determines a valid watermark for all of them.
     """
     with Consumer(bootstrap_servers=servers) as consumer:
         there = ends(consumer, topic)
@@ -202,7 +202,7 @@ def session() -> SparkSession:
 
 
 def delays(flights: DataFrame, columns: list[str]) -> DataFrame:
-    """Rows for Kafka: one for each carrier and hour that is over."""
+    """Return rows for Kafka: one for each carrier and hour that is complete."""
     from pyspark.sql import functions as f
 
     schema = ", ".join(f"{name} STRING" for name in columns)
@@ -226,7 +226,7 @@ def delays(flights: DataFrame, columns: list[str]) -> DataFrame:
 
 
 def stream(spark: SparkSession, servers: str, folder: Folder, columns: list[str], batch: int) -> StreamingQuery:
-    """The query, from where the last run stopped to the end of what is there."""
+    """Start the query, which continues from the last run and ends at the current end of the topic."""
     kafka = {"kafka.bootstrap.servers": servers}
     reading = {"subscribe": folder.name, "startingOffsets": "earliest", "columns": "value,timestamp"}
     writing = {"topic": folder.delays, "delivery": "exactly_once", "checkpointLocation": str(folder.checkpoint)}
@@ -236,15 +236,15 @@ def stream(spark: SparkSession, servers: str, folder: Folder, columns: list[str]
 
 
 def flights_up_to(offsets: str) -> int:
-    """How many flights a position of the stream stands for: offsets by topic and partition, as JSON.
+    """Return the number of flights before a position of the stream: offsets by topic and partition, as JSON.
 
-    Beside the topic stands its id, with nothing.
+    The id of the topic is a second key without partitions.
     """
     return sum(sum(read.values()) for read in json.loads(offsets).values())
 
 
 def position(folder: Folder) -> int:
-    """Where the stream goes on: what the last batch that the checkpoint knows to be complete had read up to."""
+    """Return the number of flights that the checkpoint has completed."""
     complete = [int(path.name) for path in (folder.checkpoint / "commits").glob("[0-9]*")]
     if not complete:
         return 0
@@ -252,11 +252,11 @@ def position(folder: Folder) -> int:
 
 
 def watch(query: StreamingQuery, begins: int, total: int, progress: Progress) -> None:
-    """Show how far the query is, until it ends; its first batch takes longer, as Spark gets going with it.
+    """Show the progress of the query until it ends; its first batch takes longer.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C was pressed. The handler only notes it: an exception, or PySpark's own handler, in the
-            middle of a call of the JVM would print a long traceback of each.
+        KeyboardInterrupt: Ctrl-C was pressed. The handler only records it, because an exception during a call of the
+            JVM, or PySpark's own handler, would print long tracebacks.
     """
     interrupted = Event()
     signal.signal(signal.SIGINT, lambda *_: interrupted.set())
@@ -273,13 +273,13 @@ def watch(query: StreamingQuery, begins: int, total: int, progress: Progress) ->
 
 
 def read_windows(servers: str, topic: str) -> Windows:
-    """What Spark wrote, as a reader of committed records sees it.
+    """Return the committed windows that Spark wrote.
 
     Raises:
-        ValueError: a window is there more than once.
+        ValueError: a window occurs more than once.
     """
     windows: Windows = {}
-    # Until the last transaction has its markers, a reader of committed records is told the end before it.
+    # Until the last transaction has its markers, a reader of committed records sees an earlier end.
     with Consumer(bootstrap_servers=servers) as consumer:
         last = ends(consumer, topic)
     with Consumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
@@ -299,7 +299,7 @@ def read_windows(servers: str, topic: str) -> Windows:
 
 
 def by_carrier_and_clock(windows: Windows) -> dict[str, dict[int, Sums]]:
-    """Sums over all days: by carrier, and the hour of the day in New York."""
+    """Return the sums over all days, by carrier and hour of the day in New York."""
     found: defaultdict[str, defaultdict[int, Sums]] = defaultdict(lambda: defaultdict(Sums))
     for (carrier, start), sums in windows.items():
         hour = datetime.fromtimestamp(start / 1000, UTC).astimezone(NEW_YORK).hour
@@ -334,7 +334,7 @@ def plot(found: dict[str, dict[int, Sums]], path: Path) -> None:
     from matplotlib import pyplot
 
     carriers = sorted(found, key=lambda carrier: mean(found[carrier].values()))
-    # Without the hours of the night, for which only flights were planned that did not depart.
+    # Without night hours, whose flights were only scheduled and did not depart.
     departing = [hour for hours in found.values() for hour, sums in hours.items() if sums.departed]
     clock = range(min(departing), max(departing) + 1)
     cells = [[mean([found[carrier].get(hour, Sums())]) for hour in clock] for carrier in carriers]
@@ -356,10 +356,10 @@ def plot(found: dict[str, dict[int, Sums]], path: Path) -> None:
 
 
 def run(servers: str, folder: Folder, feed: list[Flight], columns: list[str], batch: int, console: Console) -> Windows:
-    """Everything but the report."""
+    """Send, transform and read the flights; return the windows."""
     create_topics(servers, folder)
     console.print("starting Spark")
-    # Before the display, which would be torn by what Spark prints when it starts.
+    # Before the progress display, because Spark prints when it starts.
     spark = session()
     shape = (TextColumn("{task.description:16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
@@ -370,7 +370,7 @@ def run(servers: str, folder: Folder, feed: list[Flight], columns: list[str], ba
             try:
                 watch(query, begins, len(feed), progress)
             except KeyboardInterrupt:
-                spark.sparkContext.setLogLevel("OFF")  # that a batch is cut off is no error then
+                spark.sparkContext.setLogLevel("OFF")  # an interrupted batch is no error then
                 raise
             finally:
                 query.stop()
@@ -401,7 +401,7 @@ def main() -> None:
         with broker(arguments.bootstrap_servers, folder) as servers:
             windows = run(servers, folder, feed, columns, arguments.batch, console)
     except KeyboardInterrupt:
-        sys.exit("stopped: run it again to go on from here")
+        sys.exit("stopped: run it again to continue")
     if not windows:
         sys.exit("no window is over yet: more flights are needed")
     found = by_carrier_and_clock(windows)

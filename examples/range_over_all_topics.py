@@ -1,7 +1,7 @@
-"""An assignor that divides all partitions as one list, each member getting one stretch of it.
+"""An assignor that divides all partitions as one list, one consecutive part for each member.
 
 Kafka's `range` divides each topic by itself, and the first member gets one more of each: of three topics with three
-partitions two members have six and three. Here they have five and four.
+partitions, two members get six and three. Here they get five and four.
 
 usage: range_over_all_topics.py BOOTSTRAP TOPIC...
 """
@@ -15,7 +15,7 @@ from kclient.assignors import NO_RACKS, Assignment, Assignor, Member, Racks, in_
 
 
 class RangeOverAllTopics(Assignor):
-    """Stretches of the list of all partitions, for members that all subscribe to the same topics."""
+    """Divides the list of all partitions, for members that all subscribe to the same topics."""
 
     name = "range-over-all-topics"
 
@@ -52,7 +52,7 @@ def main(bootstrap_servers: str, *topics: str) -> None:
             )
             for _ in range(2)
         ]
-        # Until the second has joined, the first has them all.
+        # The first member has all partitions until the second one has joined.
         while not all(consumer.assignment() for consumer in consumers):
             for consumer in consumers:
                 consumer.poll(timeout=0.1)

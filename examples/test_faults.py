@@ -1,7 +1,7 @@
-"""How a test decides what goes wrong, what time it is and what the disk keeps: `pytest examples/test_faults.py`.
+"""How a test controls faults, time and the disk: `pytest examples/test_faults.py`.
 
-One example for each kind of fault, with the `refbroker` fixture that comes with the package. The first half is about
-requests, the second about clock, disk and leaders, the last test about a broker in another process.
+One example for each kind of fault, with the `refbroker` fixture of the package. The first half is about requests, the
+second about clock, disk and leaders, and the last test about a broker in another process.
 """
 
 import re
@@ -20,7 +20,7 @@ from refbroker.testing import RefBroker, RemoteControl, SimulatedDisk
 
 @pytest.fixture
 def refbroker_options() -> dict[str, Any]:
-    """Every broker of this module has a disk that can lose, fail and fill up."""
+    """Give every broker of this module a simulated disk."""
     return {"disk": SimulatedDisk()}
 
 
@@ -33,7 +33,7 @@ def producer(refbroker: RefBroker) -> Iterator[Producer]:
 
 
 def stored(broker: RefBroker) -> list[bytes | None]:
-    """What a consumer finds in the first partition."""
+    """Return the values in the first partition."""
     expected = broker.log("orders").log_end_offset - broker.log("orders").log_start_offset
     with Consumer("orders", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         return [record.value for _, record in zip(range(expected), consumer, strict=False)]

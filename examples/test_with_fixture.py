@@ -1,7 +1,6 @@
-"""How an application's test uses a broker: no Docker, no JVM. Run it with `pytest examples/test_with_fixture.py`.
+"""An application's test with a broker, without Docker or a JVM: `pytest examples/test_with_fixture.py`.
 
-The `refbroker` fixture comes with the package: a broker of its own for each test, on a free port and a
-temporary directory.
+The `refbroker` fixture of the package is a new broker for each test, with a free port and a temporary directory.
 """
 
 from kclient import Consumer, Producer
@@ -9,7 +8,7 @@ from refbroker.testing import RefBroker
 
 
 def shout(bootstrap_servers: str, source: str, target: str, count: int) -> None:
-    """The application under test: reads `count` records and writes them on in capitals."""
+    """Read `count` records and write them in capitals: the application under test."""
     with (
         Consumer(source, bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer,
         Producer(bootstrap_servers=bootstrap_servers) as producer,

@@ -1,6 +1,6 @@
 """Copy a topic in transactions, with the plain calls. usage: transaction_by_hand.py BOOTSTRAP SOURCE TARGET
 
-Each poll is a transaction, so none is open when partitions come and go. kclient.transform has the loop ready-made.
+Each poll is a transaction, so no transaction is open during a rebalance. kclient.transform has the complete loop.
 """
 
 import sys
@@ -10,7 +10,7 @@ from kclient.errors import KafkaError
 
 
 def go_back(consumer: Consumer) -> None:
-    """Read again what was read since the last commit."""
+    """Return to the committed offsets."""
     for partition, committed in consumer.committed(consumer.assignment()).items():
         if committed is None:
             consumer.seek_to_beginning(partition)
@@ -32,7 +32,7 @@ with (
     ) as consumer,
     Producer(bootstrap_servers=bootstrap_servers, transactional_id=f"copy-{source}-1") as producer,
 ):
-    producer.init_transactions()  # ends what a former run of this program left open, and fences it
+    producer.init_transactions()  # aborts what an earlier run of this program left open, and fences it
     while records := consumer.poll(timeout=6.0):
         try:
             with producer.transaction():
@@ -40,9 +40,9 @@ with (
                     producer.send(target, record.value, key=record.key)
                 producer.send_offsets_to_transaction(records.next_offsets(), consumer.group_metadata())
         except KafkaError as error:
-            if not error.abortable:  # fenced, for one: another process does the work
+            if not error.abortable:  # for example fenced: another process does the work
                 raise
-            print(f"once more: {error}")
+            print(f"retrying: {error}")
             go_back(consumer)
         else:
             print(f"{len(records)} records copied")

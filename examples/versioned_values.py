@@ -1,4 +1,4 @@
-"""Values whose schema changes: a header says with which version each was written, and old ones are read as new ones.
+"""Values whose schema changes: a header contains the version, and old values are read as new ones.
 
 usage: versioned_values.py BOOTSTRAP TOPIC
 """
@@ -25,7 +25,7 @@ class Versioned:
 
 
 def deserialize(data: bytes, context: SerializationContext) -> Any:
-    """Read an order of any version: the first one had a price without a currency."""
+    """Return an order of any version; the first version had a price without a currency."""
     order = json.loads(data)
     if dict(context.headers)[HEADER] == b"1":
         order["price"] = {"amount": order["price"], "currency": "EUR"}

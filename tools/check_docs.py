@@ -24,18 +24,18 @@ GENERATED = re.compile(r"(<!-- generated: (?P<name>[\w ]+) -->\n)(?P<body>.*?)(<
 
 
 def pages() -> list[Path]:
-    """Every Markdown page of the project."""
+    """Return every Markdown page of the project."""
     return [*sorted(PROJECT.glob("*.md")), *sorted((PROJECT / "docs").rglob("*.md"))]
 
 
 def anchor(heading: str) -> str:
-    """The anchor that the forge makes of a heading."""
+    """Return the anchor of a heading, as the forge creates it."""
     plain = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
     return re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
 
 
 def broken_links(page: Path, text: str) -> Iterator[str]:
-    """Links of a page that lead nowhere inside the project."""
+    """Yield the links of a page that lead nowhere inside the project."""
     for target in LINK.findall(FENCE.sub("", text)):
         if re.match(r"[a-z]+:", target):
             continue
@@ -50,7 +50,7 @@ def broken_links(page: Path, text: str) -> Iterator[str]:
 
 
 def broken_examples(page: Path, text: str) -> Iterator[str]:
-    """Python blocks that do not compile, or import what does not exist."""
+    """Yield the Python blocks that do not compile, or import names that do not exist."""
     for fence in FENCE.finditer(text):
         if fence[1] != "python":
             continue
@@ -80,13 +80,13 @@ def _exists(module: str, name: str) -> bool:
 
 
 def renew(text: str) -> str:
-    """The page with every generated part as the code has it now."""
+    """Return the page with current generated parts."""
     generate = importlib.import_module("generated_docs").generate
     return GENERATED.sub(lambda part: f"{part[1]}{generate(part['name'])}{part[4]}", text)
 
 
 def main() -> int:
-    """Check all pages; the number of complaints decides the exit status."""
+    """Check all pages; return 1 if there are complaints."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="renew the generated parts")
     write = parser.parse_args().write

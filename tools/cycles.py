@@ -1,8 +1,8 @@
-"""List the import cycles of the packages: ``python tools/cycles.py [PACKAGE...]``; the status is 1 if there is any.
+"""List the import cycles of the packages: ``python tools/cycles.py [PACKAGE...]``; the status is 1 if there is one.
 
-An import for type checkers alone counts as any other, and so does one inside a function: each ties two files together
-for their readers. A cycle is a largest set of files each of which leads to all others; every import within it is named
-by file and line. Not implemented: imports by compiled modules, and by name at run time (`importlib`).
+Imports under TYPE_CHECKING and inside functions count too, because they tie files together for their readers. A cycle
+is a maximal set of files that all lead to each other; every import within it is listed with file and line. Not
+implemented: imports by compiled modules, and by name at run time (`importlib`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def cycles(graph: grimp.ImportGraph) -> Iterator[list[str]]:
-    """The strongly connected components of more than one module."""
+    """Yield the strongly connected components of more than one module."""
     seen: set[str] = set()
     for module in sorted(graph.modules):
         if module not in seen:
@@ -30,7 +30,7 @@ def cycles(graph: grimp.ImportGraph) -> Iterator[list[str]]:
 
 
 def imports_within(graph: grimp.ImportGraph, cycle: Collection[str], project: Path) -> Iterator[str]:
-    """The imports between the modules of a cycle, by file and line, with the names that they import."""
+    """Yield the imports between the modules of a cycle, by file and line, with the imported names."""
     for importer in cycle:
         file = Path(*importer.split("."))
         file = file / "__init__.py" if (project / file).is_dir() else file.with_suffix(".py")
@@ -42,7 +42,7 @@ def imports_within(graph: grimp.ImportGraph, cycle: Collection[str], project: Pa
 
 
 def main(project: Path, packages: Collection[str]) -> int:
-    """Print the cycles of packages of a project; returns the exit status."""
+    """Print the cycles of packages of a project; return the exit status."""
     sys.path.insert(0, str(project))
     graph = grimp.build_graph(*packages, exclude_type_checking_imports=False, cache_dir=None)
     found = sorted(cycles(graph), key=len)
@@ -53,7 +53,7 @@ def main(project: Path, packages: Collection[str]) -> int:
 
 
 def root_packages() -> list[str]:
-    """The packages that the import contracts are about."""
+    """Return the packages of the import contracts."""
     with (PROJECT / "pyproject.toml").open("rb") as settings:
         names: list[str] = tomllib.load(settings)["tool"]["importlinter"]["root_packages"]
     return names

@@ -1,4 +1,4 @@
-"""The parts of the documentation that are made from the code; tools/check_docs.py puts them into the pages."""
+"""The parts of the documentation that are generated from the code; tools/check_docs.py inserts them into the pages."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ STARS: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Param
 
 
 def generate(name: str) -> str:
-    """The Markdown of one generated part.
+    """Return the Markdown of one generated part.
 
     Raises:
-        KeyError: there is no part of that name.
+        KeyError: the part does not exist.
     """
     return PARTS[name]()
 
@@ -130,9 +130,9 @@ def _broker_errors() -> str:
 
 
 def _methods(module: str, name: str, pure_base: str = "") -> str:
-    """The public methods of a class: how they are called, and the first paragraph of what they say.
+    """Return a table of the public methods of a class: the call, and the first paragraph of the docstring.
 
-    A compiled base says nothing of itself; `pure_base` is its twin, as `module:class`.
+    A compiled base class has no docstrings; `pure_base` is its twin, as `module:class`.
     """
     twin: object = None
     if pure_base:
@@ -168,7 +168,7 @@ def _state_name(state: object) -> str:
 
 
 def _state_table(module: str) -> str:
-    """The state diagram of a module's `STATES`."""
+    """Return the state diagram of a module's `STATES`."""
     states: StateTable[Any, Any] = importlib.import_module(module).STATES
     return "\n".join(["```mermaid", states.diagram(), "```", ""])
 

@@ -1,7 +1,7 @@
-"""Print what the extras of pyproject.toml ask for, for pip: ``python tools/requirements.py dev interop``.
+"""Print the requirements of extras of pyproject.toml, for pip: ``python tools/requirements.py dev interop``.
 
-An extra that names extras of the project itself is followed, so that they install beside an editable project without
-building it once more.
+Extras that refer to extras of the project itself are resolved, so that they install beside an editable project without
+another build.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def requirements(extras: list[str]) -> list[str]:
-    """The requirements of these extras, each once, in order.
+    """Return the requirements of these extras, each once, in order.
 
     Raises:
-        KeyError: there is no extra of that name.
+        KeyError: an extra does not exist.
     """
     table = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     found: dict[str, None] = {}

@@ -19,7 +19,7 @@ cdef class BatchBuilder:
     cdef bint sealed
     cdef bytes packed
 
-    # Both return the record's index in the batch, -1 when it does not fit, and raise with -2. Neither lets go of the
+    # Both return the record's index in the batch, or -1 if it does not fit, and raise with -2. Neither releases the
     # GIL. `headers` may be None, an empty tuple, or a sequence of (str, bytes-like | None).
     cdef int append_record(self, int64_t timestamp, object key, object value, object headers) except -2
     cdef int append_c(

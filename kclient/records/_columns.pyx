@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Fetched records straight into Arrow buffers: one pass to measure, one to copy, both without the GIL.
+"""Decoding of fetched records into Arrow buffers: one pass to measure, one to copy, both without the GIL.
 
 `kclient.records.arrow` describes the columns and has the version in plain Python.
 """
@@ -27,7 +27,7 @@ cdef struct Totals:
     int64_t header_nulls
     bint foreign_names
 
-# A binary column that is being filled. Offsets are 32 or 64 bits wide; there is a bitmap only when there are nulls.
+# A binary column that is being filled. Offsets have 32 or 64 bits; there is a bitmap only if there are nulls.
 cdef struct Binary:
     int32_t* offsets32
     int64_t* offsets64
@@ -38,7 +38,7 @@ cdef struct Binary:
     int64_t index
     int64_t length
 
-# Where the numbers of the next record go; NULL for a column that nobody wants.
+# Where the numbers of the next record are written; NULL for columns that were not requested.
 cdef struct Numbers:
     int64_t* offset
     int64_t* timestamp
@@ -86,7 +86,7 @@ cdef int measure(Segment segment, Totals* totals, bint with_headers) noexcept no
 
 
 cdef inline bint put(Binary* column, const uint8_t* data, int32_t size) noexcept nogil:
-    """Append one value, -1 bytes for null; False when there is no room for it."""
+    """Append one value, -1 bytes for null; return False if there is no space for it."""
     if column.index >= column.length:
         return False
     if size >= 0:
@@ -107,7 +107,7 @@ cdef inline bint put(Binary* column, const uint8_t* data, int32_t size) noexcept
 cdef bint fill(
     Segment segment, Numbers* numbers, Binary* keys, Binary* values, Binary* names, Binary* header_values
 ) noexcept nogil:
-    """Copy the records of a segment; False when the bytes are no longer those that were measured."""
+    """Copy the records of a segment; return False if the bytes have changed since they were measured."""
     cdef RecordView view
     cdef HeaderView header
     cdef const uint8_t* p
@@ -163,7 +163,7 @@ cdef class Buffers:
 
 
 cdef class BinaryColumn:
-    """The buffers of a binary array and the array made of them."""
+    """The buffers of a binary array, and the array."""
 
     cdef Binary c
     cdef object offsets
@@ -197,7 +197,7 @@ cdef class BinaryColumn:
 
 
 cdef list measured_segments(list chunks, Totals* totals, bint with_headers):
-    """The segments of all chunks; `totals` grows by what they hold."""
+    """Return the segments of all chunks; add their contents to `totals`."""
     cdef list segments = []
     cdef Segment segment, walker
     cdef RecordChunk chunk
@@ -214,7 +214,7 @@ cdef list measured_segments(list chunks, Totals* totals, bint with_headers):
 
 
 def arrow_arrays(pyarrow, list chunks, columns) -> list:
-    """The records of the compiled twin's `chunks` as one Arrow array per column."""
+    """Return the records of the compiled twin's `chunks` as one Arrow array per column."""
     cdef Totals totals
     cdef Numbers numbers
     cdef Segment segment, walker
@@ -251,7 +251,7 @@ def arrow_arrays(pyarrow, list chunks, columns) -> list:
             made["timestamp"][0] = buffers.take()
     if with_headers:
         if max(totals.headers, totals.name_bytes, totals.header_bytes) > LAST_INT32:
-            raise ValueError("the headers hold more than 2 GiB; take fewer records, or leave out the column")
+            raise ValueError("the headers hold more than 2 GiB; take fewer records, or omit the column")
         names = BinaryColumn(pyarrow, totals.headers, totals.name_bytes, 0)
         header_values = BinaryColumn(pyarrow, totals.headers, totals.header_bytes, totals.header_nulls)
         name_column, header_column = &names.c, &header_values.c
@@ -288,7 +288,7 @@ def arrow_arrays(pyarrow, list chunks, columns) -> list:
 
 
 cdef text_array(pyarrow, BinaryColumn column, bint check):
-    """Header names as strings. They are UTF-8 by Kafka's word, not by its checks, and Arrow's strings must be."""
+    """Return header names as strings. They should be UTF-8, but brokers do not check it, and Arrow's strings must be."""
     if not check:
         return column.array(pyarrow).view(pyarrow.string())
     try:
@@ -300,7 +300,7 @@ cdef text_array(pyarrow, BinaryColumn column, bint check):
 
 
 cdef constant_runs(pyarrow, of_type, str column, list segments):
-    """A column whose value is the same for all records of a batch."""
+    """Return a column whose value is the same for all records of a batch."""
     cdef Buffers buffers = Buffers(pyarrow)
     cdef int64_t length = 0
     cdef int32_t* numbers

@@ -62,7 +62,7 @@ cdef class RecordCursor:
         self.skipped_to = -1
         self.check_checksums = check_checksums
         self.read_committed = read_committed
-        # The next to begin is at the end.
+        # The next one to start is at the end.
         self.aborted = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
         self.aborted_producers = set()
         self.key_deserializer = key_deserializer
@@ -135,7 +135,7 @@ cdef class RecordCursor:
         if offset < self.next_offset:
             raise ValueError(f"cannot go back to offset {offset} from {self.next_offset}")
         if self.frame_is_broken and offset > self.next_offset:
-            # Without a size there is no way to the next batch: it has to be fetched again.
+            # Without a size, the next batch cannot be found: it has to be fetched again.
             self.position = self.buffer.len
         self.next_offset = self.skipped_to = offset
         while self.open.visible > 0:
@@ -163,7 +163,7 @@ cdef class RecordCursor:
             self.next_offset = self.open_end
 
     cdef bint deserialize_into(self, RecordChunk chunk, int64_t count) except -1:
-        """Add `count` decoded records of the open batch, or those in front of one that fails, which is told."""
+        """Add `count` decoded records of the open batch, or those before one that fails; return the error."""
         cdef Segment ahead = self.open.copy()
         while count > 0:
             try:
@@ -179,7 +179,7 @@ cdef class RecordCursor:
         return deserialize(raw, self.key_deserializer, self.value_deserializer)
 
     cdef bint open_batch(self) except -1:
-        """Open the next batch that has records to hand out; False when there is none."""
+        """Open the next batch with visible records; return False without one."""
         cdef const uint8_t* p
         cdef Py_ssize_t left, total
         cdef int64_t end
@@ -207,7 +207,7 @@ cdef class RecordCursor:
                 if self.skipped_to < 0 or self.header(total).last_offset >= self.skipped_to:
                     raise self.corrupt(error) from None
                 segment = NO_RECORDS
-                # Its own end may be nonsense, and beyond what fits.
+                # Its own last offset may be invalid, and too large.
                 end = self.next_offset - 1
             self.position += total
             self.open_end = wrapping_add(end, 1)
@@ -218,7 +218,7 @@ cdef class RecordCursor:
             self.close_batch()
 
     cdef Segment visible_segment(self, const uint8_t* p, Py_ssize_t total, int64_t last_offset):
-        """What is to be handed out of the batch at p; has no visible records when there is nothing."""
+        """Return the visible records of the batch at p; the segment may be empty."""
         cdef Segment segment
         cdef int64_t base_offset = load64(p)
         cdef int64_t producer_id
@@ -242,7 +242,7 @@ cdef class RecordCursor:
         self.set_context(<int32_t>load32(p + 12), 1 if attributes & 8 else 0)
         if base_offset < 0 or last_offset < base_offset or last_offset == LAST_INT64:
             raise self.header(total).corrupt("its offsets do not exist")
-        # Batches that are skipped count, too: they may begin or end an aborted transaction.
+        # Skipped batches are included: they may begin or end an aborted transaction.
         producer_id = load64(p + 43)
         if self.read_committed and producer_id >= 0:
             if self.is_aborted(total, producer_id, last_offset, attributes):
@@ -271,7 +271,7 @@ cdef class RecordCursor:
         return segment
 
     cdef bint is_aborted(self, Py_ssize_t total, int64_t producer_id, int64_t last_offset, int attributes) except -1:
-        """Whether a batch belongs to an aborted transaction; keeps account of where such begin and end."""
+        """Return whether a batch belongs to an aborted transaction; track the start and end of these."""
         while self.aborted and self.aborted[len(self.aborted) - 1][1] <= last_offset:
             self.aborted_producers.add(self.aborted.pop()[0])
         if attributes & 0x20:
@@ -287,7 +287,7 @@ cdef class RecordCursor:
         return (attributes & 0x10) != 0 and producer_id in self.aborted_producers
 
     cdef int set_context(self, int32_t leader_epoch, int timestamp_type) except -1:
-        """Note a batch's leader epoch; batches in a row that have the same share one context."""
+        """Set the context for a batch's leader epoch; consecutive batches with the same epoch share one."""
         epoch = leader_epoch if leader_epoch >= 0 else None
         if self.context is None or self.leader_epoch != epoch or self.context.timestamp_type != timestamp_type:
             self.context = RecordContext(self.topic, self.partition, epoch, timestamp_type)
@@ -298,7 +298,7 @@ cdef class RecordCursor:
         return BatchHeader(self.view[self.position : self.position + total])
 
     cdef broken_frame(self):
-        """The error for a batch whose size or format does not exist."""
+        """Return the error for a batch with an invalid size or format."""
         self.frame_is_broken = True
         try:
             next(split_batches(self.view[self.position :]))

@@ -32,7 +32,7 @@ cdef extern from *:
     long long kclient_now_ns() noexcept nogil
 
 
-# How many network threads wait for the GIL right now, and how often somebody stepped aside for one.
+# The number of network threads that wait for the GIL now, and how often the GIL was released for one.
 cdef long network_waits
 cdef long times_stepped_aside
 
@@ -47,7 +47,7 @@ cdef inline void lower_flag() noexcept nogil:
 
 cdef inline void step_aside() noexcept:
     if KCLIENT_ATOMIC_LOAD(&network_waits) > 0:
-        give_way()
+        release_gil()
 
 
-cdef void give_way() noexcept
+cdef void release_gil() noexcept

@@ -1,12 +1,12 @@
 # cython: language_level=3
-"""How a busy application thread lets the network thread have the GIL without waiting for the switch interval.
+"""The release of the GIL by a busy application thread for the network thread, before the switch interval ends.
 
-A thread that computes keeps the GIL for 5 ms at a time, and the network thread would wait that long for every
-turn. So the network thread calls `raise_flag` (no GIL needed) when it comes back from a system call and wants the
-GIL, and `lower_flag` once it has it; the compiled hot paths call `step_aside` once in a while, which costs a load
-while the flag is down and otherwise gives the GIL away until the flag drops, for 100 microseconds at most.
+A thread that computes keeps the GIL for 5 ms at a time, and the network thread would wait that long for every turn.
+So the network thread calls `raise_flag` (without the GIL) when it returns from a system call and needs the GIL, and
+`lower_flag` when it has it. The compiled hot paths call `step_aside` now and then, which costs a load while the flag is
+down, and otherwise releases the GIL until the flag is lowered, for at most 100 microseconds.
 
-The pure-Python twin of the hot paths has no counterpart: there the interpreter switches threads by itself.
+Not implemented: a counterpart in pure Python, where the interpreter switches threads by itself.
 """
 
 cdef enum:
@@ -16,7 +16,7 @@ network_waits = 0
 times_stepped_aside = 0
 
 
-cdef void give_way() noexcept:
+cdef void release_gil() noexcept:
     global times_stepped_aside
     cdef long long deadline
     times_stepped_aside += 1
@@ -27,7 +27,7 @@ cdef void give_way() noexcept:
 
 
 def statistics() -> dict:
-    """Returns `network_waits` (threads waiting now) and `times_stepped_aside` (since the start)."""
+    """Return `network_waits` (threads that wait now) and `times_stepped_aside` (since the start)."""
     return {"network_waits": network_waits, "times_stepped_aside": times_stepped_aside}
 
 
@@ -40,5 +40,5 @@ def raise_and_lower(bint up) -> None:
 
 
 def step_aside_now() -> None:
-    """Step aside as the compiled hot paths do."""
+    """Release the GIL as the compiled hot paths do."""
     step_aside()

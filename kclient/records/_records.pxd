@@ -6,7 +6,7 @@ from kclient.records._wire cimport RecordView, read_record
 
 cdef enum: LAST_INT64 = 0x7FFFFFFFFFFFFFFF
 
-# What all records of one batch share.
+# The attributes that all records of one batch share.
 cdef class RecordContext:
     cdef readonly str topic
     cdef readonly object partition
@@ -39,7 +39,7 @@ cdef class Segment:
     cdef Segment copy(self)
 
 
-# What there is nothing in.
+# The empty segment.
 cdef Segment NO_RECORDS
 
 cdef Segment split(Segment segment, int64_t count)
@@ -48,7 +48,7 @@ cdef str structure_fault(Segment segment, int64_t count)
 cdef Segment open_segment(header, str topic, partition, int64_t next_offset, bint verify)
 
 
-# Locate the next visible record and go past it; False when there is none.
+# Find the next visible record and advance past it; return False without one.
 cdef inline bint read_visible(Segment segment, RecordView* view) noexcept nogil:
     cdef int64_t offset
     while segment.visible > 0:

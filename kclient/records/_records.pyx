@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Consumed records, compiled: what they are, and how they come out of a batch.
+"""Consumed records, compiled, and their decoding from batches.
 
 The structure of a batch is validated once, in C, when the batch is opened; its records become Python objects when
 they are iterated, in one pass over the bytes. `kclient.records.pure` explains the format and has the docstrings.
@@ -115,7 +115,7 @@ cdef tuple decode_headers(const RecordView* view):
         p = read_header(p, view.end, &header)
         if p == NULL:
             raise BufferError("the fetched bytes changed while they were read")
-        # Names are UTF-8 by Kafka's word, not by its checks; a consumer must not stumble over others.
+        # Names should be UTF-8, but brokers do not check it; a consumer must not fail on others.
         name = PyUnicode_DecodeUTF8(<const char*>header.key, header.key_size, "replace")
         if header.value_size < 0:
             headers.append((name, None))
@@ -146,7 +146,7 @@ NO_RECORDS = Segment.__new__(Segment)
 
 
 cdef Segment split(Segment segment, int64_t count):
-    """The first `count` visible records as a segment of their own; `segment` goes on behind them."""
+    """Return the first `count` visible records as a segment; `segment` continues after them."""
     cdef Segment first = segment.copy()
     cdef RecordView view
     first.visible = count
@@ -159,7 +159,7 @@ cdef Segment split(Segment segment, int64_t count):
 
 
 cdef ConsumerRecord decode_next(Segment segment):
-    """Decode the next visible record, of which there must be one, and go past it."""
+    """Decode the next visible record, which must exist, and advance past it."""
     cdef RecordView view
     if not read_visible(segment, &view):
         raise BufferError("the fetched bytes changed while they were read")
@@ -176,13 +176,13 @@ cdef inline ConsumerRecord decode_record(Segment segment, RecordView* view, int6
     if view.value_size >= 0:
         record.value = PyBytes_FromStringAndSize(<const char*>view.value, view.value_size)
     record.headers = NO_HEADERS if view.header_count == 0 else decode_headers(view)
-    # Bytes and a shared context cannot be part of a reference cycle, so the collector need not look.
+    # Bytes and a shared context cannot be part of a reference cycle, so they need no garbage collection.
     PyObject_GC_UnTrack(<PyObject*>record)
     return record
 
 
 cdef int64_t validate(Segment segment, int64_t count) noexcept nogil:
-    """Look at every record and count the visible ones.
+    """Check the structure of every record and count the visible ones.
 
     Returns `count` when all is well, the index of the first malformed record, or -1 when bytes are left over.
     """
@@ -207,7 +207,7 @@ cdef int64_t validate(Segment segment, int64_t count) noexcept nogil:
 
 
 cdef str structure_fault(Segment segment, int64_t count):
-    """What is wrong with the records of a batch, None when nothing is; counts the visible ones."""
+    """Return the error in the structure of a batch's records, None without one; count the visible ones."""
     cdef int64_t outcome
     if count < 0:
         return f"it says it has {count} records"
@@ -224,7 +224,7 @@ cdef str structure_fault(Segment segment, int64_t count):
 
 
 cdef Segment open_segment(header, str topic, partition, int64_t next_offset, bint verify):
-    """The records of a batch in any format as a validated segment of those at or above `next_offset`."""
+    """Return the records of a batch in any format, from `next_offset` on, as a validated segment."""
     cdef int64_t count
     cdef str fault
     cdef Segment segment = Segment.__new__(Segment)
@@ -247,7 +247,7 @@ cdef Segment open_segment(header, str topic, partition, int64_t next_offset, bin
         segment.append_timestamp = header.max_timestamp
         segment.has_append_timestamp = header.timestamp_type == 1
         count = header.record_count
-    # The owner, bytes or a view of the caller's, keeps the bytes where they are for as long as it lives.
+    # The owner, bytes or a view of the caller, keeps the memory valid.
     PyObject_GetBuffer(segment.owner, &buffer, PyBUF_SIMPLE)
     segment.start = <const uint8_t*>buffer.buf
     segment.end = segment.start + buffer.len
@@ -263,7 +263,7 @@ def decode_batch(header, str topic, partition, bint verify) -> list:
     cdef const uint8_t* p = segment.start
     cdef RecordView view
     cdef list records = []
-    # All of them, also those that a consumer does not see because their offsets go back.
+    # All of them, including those that a consumer does not see because their offsets go back.
     while p < segment.end:
         if not read_record(p, segment.end, &view):
             raise BufferError("the fetched bytes changed while they were read")
@@ -314,7 +314,7 @@ cdef class RecordChunk:
 
 
 def chain_iter(chunks):
-    """The records of several chunks, one after the other."""
+    """An iterator over the records of several chunks."""
     cdef RecordIterator iterator = RecordIterator.__new__(RecordIterator)
     iterator.chunks = iter(chunks)
     iterator.segments = []
@@ -350,7 +350,7 @@ cdef class RecordIterator:
             self.advance()
 
     cdef int advance(self) except -1:
-        """Go on to the next segment or chunk; StopIteration when there is none."""
+        """Advance to the next segment or chunk; raise StopIteration without one."""
         cdef RecordChunk chunk
         if self.next_segment < len(self.segments):
             self.segment = (<Segment>self.segments[self.next_segment]).copy()

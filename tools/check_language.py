@@ -6,8 +6,7 @@ Two rules of docs/style.md that a program can check:
 - the docstring of a function begins with a verb ("Return the offset"), not with a noun ("The offset"). Properties,
   fixtures, tests and methods of a Protocol that stand for an attribute are described by a noun, so they are exempt.
 
-`PENDING` lists the paths that were written before the rules and wait for revision; it only shrinks. Kafka's own texts
-(message schemas) are exempt in `KAFKAS_OWN`, and what names the phrases to forbid them in `THIS_CHECK`.
+Exempt are Kafka's own texts (message schemas, `KAFKAS_OWN`), and the files that list the phrases (`THIS_CHECK`).
 
 Limitations: grammar and choice of words beyond these rules are for readers.
 """
@@ -65,9 +64,7 @@ PHRASES = {
 KAFKAS_OWN = ("kclient/protocol/messages", "tests/data")
 THIS_CHECK = ("docs/style.md", "tools/check_language.py", "tests/tools/test_check_language.py")
 
-PENDING: tuple[str, ...] = ("tests",)
-
-# A docstring that begins with one of these describes a thing, where a function does something.
+# A docstring that begins with one of these words describes a thing instead of what the function does.
 NOT_A_VERB = re.compile(
     r"a|all|an|any|anything|as|at|both|by|each|either|eight|every|everything|for|from|how|if|in|it|its"
     r"|kafka's|many|none|nothing|of|on|one|only|that|the|these|they|this|those|three|true|two|until|up"
@@ -116,9 +113,9 @@ def complaints(path: Path) -> list[tuple[int, str]]:
 
 
 def files(named: list[str]) -> Iterator[Path]:
-    """Yield the files to check: those that are named, or all that git knows and that wait for no revision."""
+    """Yield the files to check: those that are named, or all that git knows."""
     listed = subprocess.run(["git", "ls-files", *named], cwd=PROJECT, check=True, capture_output=True, text=True).stdout
-    exempt = (*KAFKAS_OWN, *THIS_CHECK, *(() if named else PENDING))
+    exempt = (*KAFKAS_OWN, *THIS_CHECK)
     for name in listed.splitlines():
         path = PROJECT / name
         if any(path.is_relative_to(PROJECT / folder) for folder in exempt) or not path.exists():
@@ -130,7 +127,7 @@ def files(named: list[str]) -> Iterator[Path]:
 def main() -> int:
     """Print what has to change; return 1 if anything has."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", nargs="*", help="files and folders; without any, all that wait for no revision")
+    parser.add_argument("paths", nargs="*", help="files and folders; by default all")
     parser.add_argument("--count", action="store_true", help="print the number of findings of each file")
     options = parser.parse_args()
     bad = 0

@@ -62,7 +62,7 @@ class Member:
 
     @property
     def awaits_assignment(self) -> bool:
-        """Whether it joined, with the classic protocol, and was not told yet what it gets."""
+        """Whether it joined, with the classic protocol, and was not notified yet what it gets."""
         own = self.consumer._core.group
         coordination = None if own is None else own.coordination
         return isinstance(coordination, Coordination) and coordination.phase is Phase.JOINING

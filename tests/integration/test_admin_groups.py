@@ -263,7 +263,7 @@ def test_what_can_be_reset_is_reset(admin: Admin, filled: str, group: str) -> No
     assert isinstance(caught.value.errors[missing], UnknownTopicOrPartitionError)
 
 
-def test_lag_is_told_of_what_is_committed_and_of_what_is_read(
+def test_lag_is_notified_of_what_is_committed_and_of_what_is_read(
     admin: Admin, members: GroupMembers, filled: str, group: str
 ) -> None:
     first, second = both(filled)

@@ -101,7 +101,7 @@ def test_the_opposite_answer_comes_too_late(
 
 @pytest.mark.usefixtures("transaction_version")
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_a_producer_hands_its_transaction_over_and_goes_on_when_it_is_ended(
+def test_a_producer_hands_its_transaction_over_and_continues_when_it_is_ended(
     bootstrap_servers: str, admin: Admin, made: str, name: str, commit: bool
 ) -> None:
     with Producer(bootstrap_servers=bootstrap_servers, transactional_id=name) as producer:
@@ -263,7 +263,7 @@ def test_producers_of_what_does_not_exist(admin: Admin, made: str) -> None:
 
 
 def goes_unverified(raw: RawTransactions, transaction: PreparedTransaction, topic: str) -> bool:
-    """Whether a broker has heard of the setting that lets it take a record of a transaction that was not begun."""
+    """Whether a broker has learned of the setting that lets it take a record of a transaction that was not begun."""
     try:
         raw.write(transaction, topic, b"lost")
     except TransactionAbortableError:

@@ -102,7 +102,7 @@ def test_json_survives_the_round_trip(cli: Cli, topic: str) -> None:
         ("end", b""),
     ],
 )
-def test_reading_starts_where_it_is_told_to(cli: Cli, topic: str, where: str, expected: bytes) -> None:
+def test_reading_starts_where_it_is_asked_to(cli: Cli, topic: str, where: str, expected: bytes) -> None:
     lines = [json.dumps({"value": str(number), "timestamp": START + number, "partition": 0}) for number in range(10)]
     cli("produce", topic, "--json", stdin="\n".join(lines).encode())
     assert cli("consume", f"{topic}:0", f"--from={where}", "-e", "--format", "{value}") == expected

@@ -55,7 +55,7 @@ def test_the_file_of_an_application_leaves_its_group_alone(
     assert committed(admin, group, filled) == [4, None]
 
 
-def test_a_member_goes_on_where_its_group_has_committed_and_commits_what_it_prints(
+def test_a_member_continues_where_its_group_has_committed_and_commits_what_it_prints(
     run: Callable[..., list[int]], admin: Admin, filled: str, group: str, group_protocol: str
 ) -> None:
     member = {"group": group, "settings": [f"group.protocol={group_protocol}"]}

@@ -90,7 +90,7 @@ def test_a_hanging_transaction_is_found_and_aborted(
     def is_taken() -> bool:
         try:
             raw.write(left, made, b"lost", partition=1)
-        except TransactionAbortableError:  # the broker has not heard of the setting yet
+        except TransactionAbortableError:  # the broker has not learned of the setting yet
             return False
         return True
 

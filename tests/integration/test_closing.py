@@ -62,7 +62,7 @@ def test_a_close_whose_time_is_over_still_runs_the_callbacks(
     producer.send("orders", b"2", on_delivery=lambda _, error: told.append(error))
     producer.close(timeout)
     (error,) = told
-    # Which of the two depends on whether the record was sent before the connection was seen to be closed.
+    # Which of the two depends on whether the record was sent before the connection was found to be closed.
     assert isinstance(error, RecordNotDeliveredError | DeliveryUnknownError)
     assert isinstance(error.__cause__, ClosedError)
 

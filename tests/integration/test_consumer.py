@@ -267,7 +267,7 @@ def test_records_become_arrow_columns(open_consumer: Opener, seed: Seeder, topic
     assert table.column("offset").to_pylist() == list(range(100))
 
 
-def test_deserializer_that_fails_names_the_record_and_iteration_goes_on_after_a_seek(
+def test_deserializer_that_fails_names_the_record_and_iteration_continues_after_a_seek(
     open_consumer: Opener, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic)
@@ -396,7 +396,7 @@ def test_ctrl_c_interrupts_a_waiting_poll_and_loses_nothing(open_consumer: Opene
     assert [record.value for record in read(consumer, 3)] == numbers(0, 3)
 
 
-def test_second_thread_is_told_that_the_consumer_is_in_use(open_consumer: Opener, seed: Seeder, topic: str) -> None:
+def test_second_thread_is_informed_that_the_consumer_is_in_use(open_consumer: Opener, seed: Seeder, topic: str) -> None:
     seed.create(topic)
     consumer = open_consumer(topic)
     errors: list[BaseException] = []

@@ -92,7 +92,7 @@ def test_pattern_is_taken_back_though_the_connection_drops_at_the_heartbeat_that
     assert {tp.topic for tp in member.consumer.assignment()} == {f"{topic}-b"}
 
 
-def test_an_expression_that_is_none_is_the_end_until_another_subscription(
+def test_an_expression_that_is_invalid_is_the_end_until_another_subscription(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic)
@@ -237,5 +237,5 @@ async def test_async_consumer_takes_part(bootstrap_servers: str, seed: Seeder, t
             values.append(record.value)
             if len(values) == 10:
                 break
-    # A coordinator that has not heard of the topic yet assigns nothing at first.
+    # A coordinator that has not learned of the topic yet assigns nothing at first.
     assert [what for what in listener.log.heard if what[1]] == [("assigned", {0, 1}), ("revoked", {0, 1})]

@@ -72,7 +72,7 @@ def test_a_collected_member_commits_what_earlier_polls_returned_and_leaves(
 
 
 @pytest.mark.usefixtures("collector_at_rest")
-def test_a_member_that_is_collected_within_an_iteration_commits_up_to_the_record_at_hand(
+def test_a_member_that_is_collected_within_an_iteration_commits_up_to_the_record_current(
     bootstrap_servers: str, topic: str, seed: Seeder, admin: Admin
 ) -> None:
     seed.create(topic)
@@ -180,7 +180,7 @@ def consume():
         pass
     return consumer
 
-def consume_for_ever(ready):
+def consume_indefinitely(ready):
     consumer = consume()
     ready.set()
     while True:
@@ -192,7 +192,7 @@ elif where == "function":
     consume()
 else:
     ready = threading.Event()
-    threading.Thread(target=consume_for_ever, args=[ready], daemon=True).start()
+    threading.Thread(target=consume_indefinitely, args=[ready], daemon=True).start()
     ready.wait()
 """
 

@@ -51,7 +51,7 @@ def test_consumer_prints_what_producer_sent(bootstrap_servers: str, topic: str) 
     assert re.findall(r"order \d+", consumed) == [f"order {number}" for number in range(10)]
 
 
-def test_more_arguments_than_an_example_has_are_told_as_well() -> None:
+def test_more_arguments_than_an_example_has_are_notified_as_well() -> None:
     command = [sys.executable, "examples/consumer.py", "localhost:9092", "orders", "invoices"]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=PROCESS, check=False)
     assert done.returncode == 1

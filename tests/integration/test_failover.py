@@ -71,7 +71,7 @@ def test_producer_and_consumer_follow_the_leader(cluster: KafkaCluster, topic: s
         send_numbers(producer, topic, range(2 * COUNT, 3 * COUNT))
         producer.flush(timeout=CHANGE)
         assert read_numbers(consumer, 2 * COUNT) == list(range(COUNT, 3 * COUNT))
-        # The third broker may hear of the new leader after its clients.
+        # The third broker may learn of the new leader after its clients.
         wait_until(lambda: leader_of(admin, topic) != leader, CHANGE)
 
 
@@ -83,7 +83,7 @@ def test_a_client_starts_while_a_broker_of_its_list_is_down(cluster: KafkaCluste
         assert producer.send(topic, b"arrives").result(timeout=CHANGE).offset == 0
 
 
-def test_consumer_is_told_of_truncated_records(cluster: KafkaCluster, topic: str) -> None:
+def test_consumer_is_notified_of_truncated_records(cluster: KafkaCluster, topic: str) -> None:
     servers = cluster.bootstrap_servers
     with (
         Admin(bootstrap_servers=servers) as admin,

@@ -1,4 +1,4 @@
-"""Applications that fail their group: tasks cancelled wherever they wait, an event loop that stands still."""
+"""Applications that fail their group: tasks cancelled wherever they wait, an event loop that is paused."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class CancelledAt:
 
     def __await__(self) -> Generator[Any, Any, Any]:
         cancelled = anyio.get_cancelled_exc_class()
-        go_on: Callable[[], Any] = partial(self._coroutine.send, None)
-        step = go_on
+        proceed: Callable[[], Any] = partial(self._coroutine.send, None)
+        step = proceed
         for suspension in itertools.count():
             try:
                 waits_for = step()
@@ -49,7 +49,7 @@ class CancelledAt:
                 self.cancelled = True
                 step = partial(self._coroutine.throw, cancelled())
             else:
-                step = go_on
+                step = proceed
                 yield waits_for
         raise AssertionError("not reached")
 

@@ -2,7 +2,7 @@
 
 What holds at every moment: a partition has one owner, from the moment it is assigned until its revocation is over or
 it is lost, except for members that were shut out, whose commits fail; and committed offsets never go back. Once it is
-quiet everything is owned and everything was read. KCLIENT_GROUP_ROUNDS=1000 lets a run go on for longer than the
+quiet everything is owned and everything was read. KCLIENT_GROUP_ROUNDS=1000 lets a run continue for longer than the
 default. The same over a simulated network, for longer and with worse, is in tests/sim.
 """
 
@@ -31,7 +31,7 @@ POLL_INTERVAL_MS = 3_000
 
 
 class Owning(Log):
-    """Sees to it that what is assigned to its member is nobody else's."""
+    """Ensures that what is assigned to its member is nobody else's."""
 
     def __init__(self, run: Run) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""Committed offsets against a broker: where a group goes on after a restart, a crash, a failure; what an application
-is told of commits; and how a consumer does.
+"""Committed offsets against a broker: where a group continues after a restart, a crash, a failure; what an application
+is notified of commits; and how a consumer does.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def read_offsets(consumer: Consumer, count: int) -> list[int]:
     return [record.offset for record in read(consumer, count)]
 
 
-def test_a_restart_goes_on_where_the_group_was(seed: Seeder, topic: str, group: Group) -> None:
+def test_a_restart_continues_where_the_group_was(seed: Seeder, topic: str, group: Group) -> None:
     fill(seed, topic, 20)
     with group.consumer() as consumer:
         assert read_offsets(consumer, 7) == list(range(7))
@@ -207,7 +207,7 @@ def test_a_note_that_is_too_long_is_refused(seed: Seeder, topic: str, group: Gro
     assert group.committed() == 3
 
 
-def test_asynchronous_commits_are_told_in_order_in_the_owners_calls(seed: Seeder, topic: str, group: Group) -> None:
+def test_asynchronous_commits_are_reported_in_order_in_the_owners_calls(seed: Seeder, topic: str, group: Group) -> None:
     fill(seed, topic, 20)
     told: list[tuple[int, KafkaError | None]] = []
     with group.consumer(enable_auto_commit=False) as consumer:
@@ -317,12 +317,12 @@ def test_health_tells_position_committed_offset_and_what_is_waited_for(seed: See
         assert consumer.metrics()[f"committed_offset{{partition=0,topic={topic}}}"] == 10
 
 
-def test_an_application_that_stops_asking_is_told_of_its_stall(seed: Seeder, topic: str, group: Group) -> None:
+def test_an_application_that_stops_asking_is_notified_of_its_stall(seed: Seeder, topic: str, group: Group) -> None:
     fill(seed, topic, 10)
     stalls: list[Any] = []
     with group.consumer(stall_timeout_ms=300, on_stall=stalls.append) as consumer:
         read(consumer, 3)
-        # Joining and the first records may take long enough to be told of, too.
+        # Joining and the first records may take long enough to be reported, too.
         wait_until(lambda: any(group.tp in one and one[group.tp].position == 3 for one in stalls))
         assert stalls[-1][group.tp].lag == 7
         assert consumer.health().stalled == (group.tp,)

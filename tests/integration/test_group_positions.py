@@ -1,4 +1,4 @@
-"""Where members of a group go on: after a pause, a seek, another member, a failing coordinator, a topic made anew."""
+"""Where members continue: after a pause, a seek, another member, a failing coordinator, a topic created again."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def test_partition_that_was_paused_and_went_to_another_member_comes_back_unpause
 
 
 @pytest.fixture
-def troubled() -> Iterator[RefBroker]:
-    """A broker of the test's own, to be troubled."""
+def failing() -> Iterator[RefBroker]:
+    """A broker of the test's own, to be failing."""
     with RefBroker(settings=SETTINGS) as running:
         yield running
 
@@ -129,17 +129,17 @@ def troubled() -> Iterator[RefBroker]:
     "error", ["COORDINATOR_LOAD_IN_PROGRESS", "UNSTABLE_OFFSET_COMMIT", "GROUP_AUTHORIZATION_FAILED"]
 )
 def test_failure_to_fetch_offsets_never_ends_in_the_reset_policy(
-    troubled: RefBroker, group_protocol: str, strategy: str | None, error: str
+    failing: RefBroker, group_protocol: str, strategy: str | None, error: str
 ) -> None:
-    group = Group(troubled.bootstrap_servers, "t", group_protocol, strategy)
-    with Seeder(troubled.bootstrap_servers) as seeder:
+    group = Group(failing.bootstrap_servers, "t", group_protocol, strategy)
+    with Seeder(failing.bootstrap_servers) as seeder:
         seeder.create("t", partitions=1)
         fill(seeder, "t", 1, 0, 30)
         first = group.join(enable_auto_commit=False)
         group.settle(1)
         first.consumer.commit({TopicPartition("t", 0): 20})
         group.leave(first)
-        fault = troubled.faults.fail(OffsetFetchRequest.api_key, error=error, count=5)
+        fault = failing.faults.fail(OffsetFetchRequest.api_key, error=error, count=5)
         second = group.join()
 
         def read_on() -> bool:
@@ -183,12 +183,12 @@ def test_partition_of_which_nothing_is_committed_starts_by_the_policy_and_the_ot
 # Topics
 
 
-def test_topic_that_is_deleted_and_created_anew_is_read_from_its_beginning(
+def test_topic_that_is_deleted_and_created_again_is_read_from_its_beginning(
     bootstrap_servers: str, group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=2)
     fill(seed, topic, 2, 0, 30)
-    # Else the member itself may make the topic anew, with as many partitions as the broker likes.
+    # Else the member itself may make the topic again, with as many partitions as the broker likes.
     member = group.join(metadata_max_age_ms=300, allow_auto_create_topics=False)
     group.poll_until(lambda: len(member.values) == 60)
     member.consumer.commit()

@@ -81,7 +81,7 @@ def test_members_go_over_from_eager_to_cooperative_one_by_one(group: Group, seed
 
 
 @CLASSIC
-def test_members_without_an_assignor_in_common_are_told(group: Group, seed: Seeder, topic: str) -> None:
+def test_members_without_an_assignor_in_common_are_notified(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=1)
     group.join(partition_assignment_strategy="range")
     group.settle(1)
@@ -134,7 +134,7 @@ def test_static_member_gets_its_partitions_back_without_a_rebalance(group: Group
 
 
 @CLASSIC
-def test_static_member_that_comes_back_with_another_subscription_has_the_group_divide_anew(
+def test_static_member_that_comes_back_with_another_subscription_has_the_group_divide_again(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     other = f"{topic}-other"
@@ -199,7 +199,7 @@ def test_member_that_joins_again_while_it_is_fenced_raises_so_from_poll(group: G
     first.consumer.close(5.0)
 
 
-def test_pattern_lets_new_topics_join_and_leaves_out_what_is_excluded(group: Group, seed: Seeder, topic: str) -> None:
+def test_pattern_lets_new_topics_join_and_omits_what_is_excluded(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(f"{topic}-a", partitions=2)
     seed.create(f"{topic}-not")
     pattern = [re.compile(re.escape(topic) + "-.*")]
@@ -213,7 +213,7 @@ def test_pattern_lets_new_topics_join_and_leaves_out_what_is_excluded(group: Gro
     assert group.members[0].consumer.subscription() == {f"{topic}-a", f"{topic}-b"}
 
 
-def test_topic_that_grows_is_divided_anew(group: Group, seed: Seeder, topic: str) -> None:
+def test_topic_that_grows_is_divided_again(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=2)
     group.join(metadata_max_age_ms=300)
     group.join(metadata_max_age_ms=300)
@@ -262,7 +262,7 @@ def test_change_of_the_subscription_starts_a_rebalance_and_keeps_what_stays(
     group.settle(2)
 
 
-def test_application_that_is_too_slow_loses_its_partitions_hears_of_it_once_and_joins_again(
+def test_application_that_is_too_slow_loses_its_partitions_learns_of_it_once_and_joins_again(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=2)
@@ -271,7 +271,7 @@ def test_application_that_is_too_slow_loses_its_partitions_hears_of_it_once_and_
     group.settle(2)
     core = slow.consumer._core.group
     assert core is not None
-    # It is no member any more a moment before it says so, and until then a poll may return records.
+    # It is no longer a member a moment before it says so, and until then a poll may return records.
     wait_until(lambda: core.member.generation_now() is None and bool(core.mailbox))
     with pytest.raises(MaxPollIntervalExceededError, match=r"max_poll_interval_ms \(1000 ms\)"):
         slow.poll()
@@ -398,7 +398,7 @@ def test_listener_with_coroutines_is_refused_by_the_blocking_consumer(group: Gro
         group.poll_until(lambda: False)
 
 
-def test_wakeup_interrupts_joining_and_the_next_poll_goes_on(group: Group, seed: Seeder, topic: str) -> None:
+def test_wakeup_interrupts_joining_and_the_next_poll_continues(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=2)
     expected = fill(seed, topic, 2, 0, 50)
     member = group.join()

@@ -53,7 +53,7 @@ def create(admin: Admin, topic: str, partitions: int = 1, **configs: str) -> Non
 
 
 def leader_of(engine: Engine, topic: str, partition: int) -> tuple[int, Any]:
-    """The leader of a partition, and the id of its topic: the broker that is asked may hear of the topic only now."""
+    """The leader of a partition, and the id of its topic: the broker that is asked may learn of the topic only now."""
     asked = [MetadataRequest.MetadataRequestTopic(name=topic)]
     found: list[tuple[int, Any]] = []
 
@@ -440,7 +440,7 @@ def test_the_end_of_the_interpreter_flushes_what_nobody_closed(bootstrap_servers
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_is_told(bootstrap_servers: str, topic: str) -> None:
+def test_a_forked_child_is_reported(bootstrap_servers: str, topic: str) -> None:
     with Producer(bootstrap_servers=bootstrap_servers) as producer:
         producer.send(topic, b"v").result(ANSWER)
         with warnings.catch_warnings():
@@ -456,7 +456,7 @@ def test_a_forked_child_is_told(bootstrap_servers: str, topic: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_that_drops_a_producer_is_not_told_to_close_it(bootstrap_servers: str) -> None:
+def test_a_forked_child_that_drops_a_producer_is_not_notified_to_close_it(bootstrap_servers: str) -> None:
     made = [Producer(bootstrap_servers=bootstrap_servers)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -200,7 +200,7 @@ def test_a_batch_that_comes_back_in_another_number_of_tasks_is_written_once(
         check(bootstrap_servers, written)
 
 
-def test_a_driver_that_was_given_up_cannot_decide_what_its_successor_writes_anew(
+def test_a_driver_that_was_given_up_cannot_decide_what_its_successor_writes_again(
     bootstrap_servers: str, topic: str
 ) -> None:
     with query(bootstrap_servers, topic, batches_of(2, 2)) as written:
@@ -252,7 +252,7 @@ def test_two_processes_of_one_driver_take_turns(bootstrap_servers: str, topic: s
         check(bootstrap_servers, written)
 
 
-def test_a_checkpoint_that_was_restored_is_found_out(bootstrap_servers: str, topic: str) -> None:
+def test_a_checkpoint_that_was_restored_is_detected(bootstrap_servers: str, topic: str) -> None:
     with query(bootstrap_servers, topic, batches_of(3, 1)) as written:
         written.run()
         written.done = 1
@@ -282,7 +282,7 @@ def test_somebody_elses_offsets_are_not_taken_for_a_decision(bootstrap_servers: 
 
 
 @pytest.mark.usefixtures("transaction_version")
-def test_a_batch_whose_transaction_timed_out_before_the_decision_fails_by_name_and_is_written_anew(
+def test_a_batch_whose_transaction_timed_out_before_the_decision_fails_by_name_and_is_written_again(
     bootstrap_servers: str, topic: str, short: dict[str, str]
 ) -> None:
     with query(bootstrap_servers, topic, batches_of(1, 2), client=short) as written:
@@ -328,7 +328,7 @@ def test_a_decided_transaction_that_timed_out_is_never_passed_over(
         assert committed(bootstrap_servers, topic) == sorted(written.rows[0][0])
 
 
-def test_rows_that_are_written_anew_are_written_once_though_that_fails_at_any_call(
+def test_rows_that_are_written_again_are_written_once_though_that_fails_at_any_call(
     bootstrap_servers: str, topic: str, rng: random.Random, short: dict[str, str]
 ) -> None:
     with ExitStack() as stack:

@@ -83,7 +83,7 @@ def decide(written: Query, batch: int, run: str) -> None:
     ],
     ids=["longer task", "another task", "fewer rows", "no rows"],
 )
-def test_a_decided_batch_that_comes_back_with_other_rows_is_found_out(
+def test_a_decided_batch_that_comes_back_with_other_rows_is_detected(
     bootstrap_servers: str, topic: str, now: list[list[bytes]]
 ) -> None:
     with query(bootstrap_servers, topic, [[[b"a", b"b", b"c"], [b"d"]]]) as written:
@@ -92,7 +92,7 @@ def test_a_decided_batch_that_comes_back_with_other_rows_is_found_out(
         rows = sum(map(len, now))
         with pytest.raises(OldCheckpointError, match=rf"batch 0 .* 4 rows .* {rows} now"):
             written.run()
-        # What was decided counts all the same.
+        # What was decided counts nevertheless.
         assert committed(bootstrap_servers, topic) == [b"a", b"b", b"c", b"d"]
         assert open_transactions(bootstrap_servers, written) == []
 
@@ -125,7 +125,7 @@ def test_the_tasks_of_a_decided_batch_read_their_rows_to_the_end(bootstrap_serve
         assert (task.prepared, task.rows) == (None, 50)
 
 
-def test_what_was_lost_is_not_written_anew_by_input_that_differs_after_all(
+def test_what_was_lost_is_not_written_again_by_input_that_differs_after_all(
     bootstrap_servers: str, topic: str, short: dict[str, str]
 ) -> None:
     rows = [[[b"a", b"b"], [b"c"]]]
@@ -174,7 +174,7 @@ def test_the_first_decision_for_another_topic_is_read_once_it_is_stable(
         assert "after fence_producers" in chance.steps
 
 
-def test_a_run_that_goes_on_without_finding_a_decision_says_what_may_be_wrong(
+def test_a_run_that_continues_without_finding_a_decision_says_what_may_be_wrong(
     bootstrap_servers: str, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "kclient.spark")
@@ -207,7 +207,7 @@ def test_a_query_whose_first_batches_had_no_rows_is_not_warned_of_a_missing_deci
         assert open_transactions(bootstrap_servers, written) == []
 
 
-def test_a_first_batch_without_rows_that_comes_back_with_some_is_found_out(bootstrap_servers: str, topic: str) -> None:
+def test_a_first_batch_without_rows_that_comes_back_with_some_is_detected(bootstrap_servers: str, topic: str) -> None:
     with query(bootstrap_servers, topic, [[[], []]]) as written:
         with pytest.raises(Killed):
             written.run(Chance(name="before the note of the batch"))

@@ -267,7 +267,7 @@ def test_a_prepared_transaction_outlives_its_producer_and_is_ended_elsewhere(
     assert committed(bootstrap_servers, out) == [b"1"]
 
 
-def test_a_producer_goes_on_after_its_prepared_transaction_was_ended(
+def test_a_producer_continues_after_its_prepared_transaction_was_ended(
     bootstrap_servers: str, out: str, options: dict[str, Any], version: int, raw: RawTransactions
 ) -> None:
     with Producer(**options) as producer:
@@ -314,7 +314,7 @@ def test_the_version_changes_between_two_transactions(
     assert b"last" in values
 
 
-def test_a_timeout_above_the_broker_s_is_refused_for_good(options: dict[str, Any]) -> None:
+def test_a_timeout_above_the_broker_s_is_refused_permanently(options: dict[str, Any]) -> None:
     with Producer(**options, transaction_timeout_ms=2_000_000_000) as producer:
         for _ in range(2):
             with pytest.raises(InvalidTxnTimeoutError) as raised:
@@ -358,7 +358,7 @@ def test_a_forked_child_neither_ends_nor_touches_the_transaction(
 
 
 @pytest.mark.slow
-def test_a_transaction_that_timed_out_is_aborted_and_the_producer_goes_on_with_version_2(
+def test_a_transaction_that_timed_out_is_aborted_and_the_producer_continues_with_version_2(
     bootstrap_servers: str, out: str, options: dict[str, Any], version: int
 ) -> None:
     with Producer(**options, transaction_timeout_ms=3000) as producer:

@@ -1,4 +1,4 @@
-"""The loop that transforms topics in transactions, against a broker: each record counts once, whoever fails."""
+"""The loop that transforms topics in transactions, against a broker: each record counts once, who fails."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Pipe:
         return ProducerRecord(self.target, record.value, partition=record.partition)
 
     def out(self) -> list[int]:
-        """What a read_committed reader finds, in the order of each partition, once no transaction is open any more."""
+        """Return the committed records, in the order of each partition, once no transaction is open."""
         return [int(record.value or b"-1") for record in committed_records(self.bootstrap_servers, self.target)]
 
     def expected(self, count: int) -> list[int]:
@@ -161,7 +161,7 @@ async def test_the_async_twin_does_the_same(pipe: Pipe) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_cancelled_task_leaves_nothing_and_the_next_one_goes_on(pipe: Pipe) -> None:
+async def test_a_cancelled_task_leaves_nothing_and_the_next_one_continues(pipe: Pipe) -> None:
     pipe.fill(0, 300)
     seen = 0
 
@@ -212,20 +212,20 @@ def test_two_processes_share_the_input_and_rebalances_cost_no_record(pipe: Pipe,
 
 def test_a_member_that_was_slow_commits_nothing_that_another_one_has_read(pipe: Pipe) -> None:
     pipe.fill(0, 30)
-    stuck, go_on = threading.Event(), threading.Event()
+    stuck, proceed = threading.Event(), threading.Event()
 
     def slow(record: ConsumerRecord) -> ProducerRecord:
-        if not go_on.is_set() and record.offset == 5:
+        if not proceed.is_set() and record.offset == 5:
             stuck.set()
-            assert go_on.wait(ANSWER)
+            assert proceed.wait(ANSWER)
         return pipe.move(record)
 
     with pipe.running(0, slow, reads={"max_poll_interval_ms": 2_000, "session_timeout_ms": 6_000}) as first:
         assert stuck.wait(ANSWER)
-        # It is thrown out for want of progress, and another one does the work.
+        # It is thrown out without enough progress, and another one does the work.
         with pipe.running(1):
             wait_until(lambda: pipe.done(30), ANSWER)
-        go_on.set()
+        proceed.set()
         wait_until(lambda: first.loop.metrics()["transform_abort_total"] >= 1, ANSWER)
         pipe.fill(30, 30)
         wait_until(lambda: pipe.done(60), ANSWER)
@@ -233,7 +233,7 @@ def test_a_member_that_was_slow_commits_nothing_that_another_one_has_read(pipe: 
     assert pipe.out() == pipe.expected(60)
 
 
-def test_a_rival_of_the_same_id_ends_the_loop_and_goes_on_in_its_place(pipe: Pipe) -> None:
+def test_a_rival_of_the_same_id_ends_the_loop_and_continues_in_its_place(pipe: Pipe) -> None:
     pipe.fill(0, 300)
     halfway, fenced = threading.Event(), threading.Event()
 
@@ -275,17 +275,17 @@ def test_a_poison_record_ends_the_loop_before_it(pipe: Pipe) -> None:
         assert (raised.value.topic, raised.value.partition, raised.value.offset) == (pipe.source, 17 % 3, 17 // 3)
         assert {tp: consumer.position(tp) for tp in consumer.assignment()} == pipe.committed()
         assert 17 not in pipe.out()
-        # Whoever mends the function goes on with the same clients.
+        # Who repairs the function continues with the same clients.
         seen = 60 - sum(pipe.committed().values())
 
-        def mended(record: ConsumerRecord) -> ProducerRecord:
+        def repaired(record: ConsumerRecord) -> ProducerRecord:
             nonlocal seen
             seen -= 1
             if not seen:
                 loop.stop()
             return pipe.move(record)
 
-        loop = Transform(consumer, producer, mended)
+        loop = Transform(consumer, producer, repaired)
         loop.run()
     assert pipe.out() == pipe.expected(60)
 

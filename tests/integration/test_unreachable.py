@@ -69,7 +69,7 @@ def make_admin(**options: Any) -> Admin:
         pytest.param(make_admin, id="admin"),
     ],
 )
-def test_an_idle_client_tells_of_an_outage_and_of_its_end(
+def test_an_idle_client_reports_an_outage_and_of_its_end(
     broker: RefBroker, make: Callable[..., Producer | Consumer | Admin]
 ) -> None:
     changes: list[Connectivity] = []
@@ -94,7 +94,7 @@ def test_an_idle_client_tells_of_an_outage_and_of_its_end(
         pytest.param(AsyncAdmin, id="admin"),
     ],
 )
-async def test_an_async_client_tells_of_it_in_its_event_loop(
+async def test_an_async_client_reports_it_in_its_event_loop(
     nobody: str, make: Callable[..., AsyncProducer | AsyncConsumer | AsyncAdmin]
 ) -> None:
     changes: list[Connectivity] = []

@@ -1,6 +1,6 @@
 """The network of a client in this process, which cuts the connection at a request of a test's choice.
 
-It works with whatever broker is behind it, since a request is known by its first bytes. Leaves out what the broker
+It works with whatever broker is behind it, since a request is known by its first bytes. Omits what the broker
 might do instead: refbroker's faults do that.
 """
 

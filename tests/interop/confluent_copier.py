@@ -41,7 +41,7 @@ class ConfluentCopier:
         common: dict[str, Any] = {
             "bootstrap.servers": address,
             "reconnect.backoff.max.ms": 500,
-            # When it starts over from the bootstrap servers, librdkafka 2.16 goes on waiting for the group's
+            # When it starts over from the bootstrap servers, librdkafka 2.16 continues to wait for the group's
             # coordinator at the connection that it has given up, and never commits offsets again.
             "metadata.recovery.strategy": "none",
             "log_level": 0,

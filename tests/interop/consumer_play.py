@@ -53,7 +53,7 @@ class ConsumerPlay(Play):
         self._topics = _topics(self._main)
         self._hashes: dict[int, str] = {}
 
-    def told(self, answer: Any) -> str:
+    def reported(self, answer: Any) -> str:
         return f"{type(answer).__qualname__} {self._plain(answer)}"
 
     def _plain(self, message: Any) -> str:
@@ -128,7 +128,7 @@ class ConsumerPlay(Play):
         return self.beat(member, 0, {}, version=version, **(given | fields))
 
     def wait_for_epoch(self, member: str, epoch: int) -> int:
-        """Send heartbeats of a member until it is told another epoch; what patterns match is found out later."""
+        """Send heartbeats of a member until it receives another epoch; what patterns match is detected later."""
         found: list[Any] = []
 
         def changed() -> bool:
@@ -139,12 +139,12 @@ class ConsumerPlay(Play):
         return int(self.note(found[-1]).member_epoch)
 
     def wait_for_interval(self, member: str, epoch: int, interval_ms: int) -> None:
-        """Send heartbeats of a member until it is told to send them so often; Kafka's settings count a little later."""
+        """Send heartbeats until the response has this interval; Kafka applies settings a little later."""
         beat = self._beat(member, epoch, None)
         wait_until(lambda: self._main.ask(beat, 1).heartbeat_interval_ms == interval_ms)
 
     def wait_until_fenced(self, member: str, epoch: int) -> None:
-        """Send heartbeats of a member that give up nothing until it is none any more."""
+        """Send heartbeats of a member that give up nothing until it is no longer one."""
         beat = self._beat(member, epoch, None)
         wait_until(lambda: self._main.ask(beat, 1).error_code == UNKNOWN_MEMBER_ID)
 
@@ -184,7 +184,7 @@ class ConsumerPlay(Play):
         return self.ask(request, 4)
 
     def wait_until_out(self, member: str, generation: int) -> None:
-        """Send heartbeats of a classic member that does nothing else until it is none any more."""
+        """Send heartbeats of a classic member that does nothing else until it is no longer one."""
         beat = HeartbeatRequest(group_id=self.group, member_id=member, generation_id=generation)
         wait_until(lambda: self._main.ask(beat, 4).error_code == UNKNOWN_MEMBER_ID)
 

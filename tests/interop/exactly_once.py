@@ -37,7 +37,7 @@ SETTINGS = {
     "auto.create.topics.enable": "false",
 }
 BETWEEN = 0.1
-"""Seconds after which whoever is waited for gets some more records."""
+"""Seconds after which who is waited for gets some more records."""
 EVERY_TENTH, FIRST_OF_THEM = 10, 3
 """Rounds in which the broker is killed as well."""
 
@@ -225,7 +225,7 @@ class Play:
         self._feed_until(feeder, lambda: process.is_fenced() or process.said()["committed"] >= wanted)
 
     def _feed_until(self, feeder: Producer, condition: Callable[[], bool]) -> None:
-        """Nobody shall wait for want of records, nor have so many that the last one is not done in time."""
+        """Nobody shall wait without enough records, nor have so many that the last one is not done in time."""
         due = time.monotonic()
 
         def fed() -> bool:
@@ -268,7 +268,7 @@ class Play:
                 found = admin.list_offsets(dict.fromkeys(places, OffsetSpec.LATEST), isolation_level=level)
             return [found[place].offset for place in places]
 
-        # No transaction is open any more.
+        # No transaction is open now.
         wait_until(lambda: ends("read_committed") == ends("read_uncommitted"))
         assert self._read(places, "read_committed") == [list(range(count)) for count in self._sent]
         everything = self._read(places, "read_uncommitted")

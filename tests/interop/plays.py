@@ -67,12 +67,12 @@ class Play:
         """A text with the ids of members by when they were given out."""
         return UUID_TEXT.sub(lambda found: self._ids.setdefault(found[0], f"<{len(self._ids)}>"), text)
 
-    def told(self, answer: Any) -> str:
+    def reported(self, answer: Any) -> str:
         """An answer as a text that can be compared."""
         return self.named(str(answer))
 
     def note(self, answer: Any) -> Any:
-        self.answers.append(self.told(answer))
+        self.answers.append(self.reported(answer))
         return answer
 
     def ask(self, request: Message, version: int) -> Any:

@@ -1,6 +1,6 @@
 """The same admin requests to Apache Kafka and to refbroker: what is answered, described, refused and why.
 
-A difference is a bug in refbroker unless it is explained here. Known ones, which are left out:
+A difference is a bug in refbroker unless it is explained here. Known ones, which are omitted:
 
 - `min.insync.replicas`: Kafka formats a cluster with eligible leader replicas, which sets it for all brokers and keeps
   it from being changed; one node has none.
@@ -108,7 +108,7 @@ def made(both: Both) -> Iterator[str]:
     producers = DescribeProducersRequest(
         topics=[DescribeProducersRequest.TopicRequest(name=NAMES, partition_indexes=[0])]
     )
-    # Kafka's broker hears of it a little later than its controller answers.
+    # Kafka's broker learns of it a little later than its controller answers.
     wait_until(lambda: not any(answer.topics[0].partitions[0].error_code for answer in both.ask(producers, 0)))
     yield NAMES
     both.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name=NAMES)], timeout_ms=10_000), 6)
@@ -137,7 +137,7 @@ def shown(wire: Wire, kind: int, name: str) -> dict[str, Any]:
 def compare(both: Both, kind: int, name: str, *, within: float = 0) -> dict[str, Any]:
     """See that both describe a resource alike, or do so within some seconds; gives what they describe.
 
-    Kafka's broker hears of changes a little later than its controller answers, and takes them one after the other.
+    Kafka's broker learns of changes a little later than its controller answers, and takes them one after the other.
     """
     deadline = time.monotonic() + within
     found = shown(both.refbroker, kind, name)

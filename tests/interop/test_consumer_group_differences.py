@@ -3,7 +3,7 @@ written to `__consumer_offsets`, when members come and go in order and when they
 
 A difference is a bug in refbroker unless it is explained here:
 
-- What is wrong with a regular expression is told by RE2 in its own words, which are others in C++ and in Java.
+- What is wrong with a regular expression is reported by RE2 in its own words, which are others in C++ and in Java.
 - A JoinGroup of a member that is unknown has Kafka forget an empty consumer group, without a record that says so.
 """
 
@@ -88,7 +88,7 @@ def _membership(play: ConsumerPlay) -> None:
 
 
 def _static_members(play: ConsumerPlay) -> None:
-    """Static members go for a while, come back, are fenced, and go for good."""
+    """Static members go for a while, come back, are fenced, and go permanently."""
     play.join("a", T, instance_id="one")
     play.join("b", T, instance_id="two")
     play.beat("a", 2, {T: [0, 1]}, instance_id="one")
@@ -178,7 +178,7 @@ def _old_version(play: ConsumerPlay) -> None:
 
 
 def _kinds(play: ConsumerPlay) -> None:
-    """Requests about a group of the other kind, and what becomes of an empty one."""
+    """Requests about a group of the other kind, and what happens to an empty one."""
     member = play.classic_member(protocol_type="connect")
     joined = play.classic_join(member, protocol_type="connect")
     play.sync(member, joined.generation_id, protocol_type="connect", assignment=b"all")

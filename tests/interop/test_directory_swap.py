@@ -1,4 +1,4 @@
-"""One data directory, opened in turn by refbroker and by Apache Kafka: each goes on where the other stopped.
+"""One data directory, opened in turn by refbroker and by Apache Kafka: each continues where the other stopped.
 
 Topics, ids, settings, records, producers' sequences, quotas, credentials and access control must be the same for both,
 epochs must only grow, and what refbroker cannot act on must come back to Kafka as it was.
@@ -187,7 +187,7 @@ class Swap:
     [("refbroker", False), ("kafka", False), ("kafka", True)],
     ids=["begun by refbroker", "begun by Kafka", "begun by Kafka with voters in the log"],
 )
-def test_each_goes_on_where_the_other_stopped(tmp_path: Path, first: str, voters_in_log: bool) -> None:
+def test_each_continues_where_the_other_stopped(tmp_path: Path, first: str, voters_in_log: bool) -> None:
     swap = Swap(tmp_path, voters_in_log=voters_in_log)
     with closing(swap.kafka):
         go_through_turns(swap, first)
@@ -207,7 +207,7 @@ def go_through_turns(swap: Swap, first: str) -> None:
     swap.check_what_only_kafka_has([1, 3] if first == "refbroker" else [0, 2])
 
 
-def test_each_goes_on_where_the_other_was_killed(tmp_path: Path) -> None:
+def test_each_continues_where_the_other_was_killed(tmp_path: Path) -> None:
     swap = Swap(tmp_path)
     port = int(swap.address.rpartition(":")[2])
     with closing(swap.kafka), Producer(bootstrap_servers=swap.address, delivery_timeout_ms=10**6) as producer:

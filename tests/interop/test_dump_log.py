@@ -1,8 +1,8 @@
 """`refbroker dump-log` and Apache Kafka's DumpLogSegments say the same about the same files, line by line.
 
 Files are Apache Kafka's, refbroker's, and ones that are damaged or made here for what neither writes. Where the two
-must differ, the difference is named: Kafka's tool ends with an exception at the first damage and leaves out the
-files after it, ours says the same in one line of its own and goes on.
+must differ, the difference is named: Kafka's tool ends with an exception at the first damage and omits the
+files after it, ours says the same in one line of its own and continues.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support.golden_data import golden_rows
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.tools import JavaTools
 
-# What others leave open is theirs to mend.
+# What others leave open is theirs to repair.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -37,7 +37,7 @@ KINDS = (".log", ".checkpoint", ".index", ".timeindex", ".txnindex", ".snapshot"
 
 @pytest.fixture(autouse=True)
 def _terminal(needs_kafka: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Java writes what it is told to be the terminal's encoding.
+    # Java writes what it is asked to be the terminal's encoding.
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
 
 
@@ -150,7 +150,7 @@ def test_the_logs_kafka_keeps_its_state_in(kafka_files: tuple[Path, Path]) -> No
     assert any('"transactionalId":"etl"' in line for line in said)
 
 
-def test_the_records_of_kafkas_own_topics_are_decoded_without_being_told(kafka_files: tuple[Path, Path]) -> None:
+def test_the_records_of_kafkas_own_topics_are_decoded_without_being_asked(kafka_files: tuple[Path, Path]) -> None:
     stopped, _ = kafka_files
     for topic, decoder in (
         ("__cluster_metadata", "cluster-metadata"),

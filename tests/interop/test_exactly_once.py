@@ -1,4 +1,4 @@
-"""One topic in, one out, and whoever copies is killed with -9 at random, as is the broker: each record is there once.
+"""One topic in, one out, and who copies is killed with -9 at random, as is the broker: each record is there once.
 
 On refbroker and on Apache Kafka, by programs with kclient's loop, its calls, and those of confluent-kafka.
 KCLIENT_KILLS says how often; fifty take some minutes. What happened is logged (`--log-cli-level=INFO`).
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 @pytest.mark.timeout(GUARD + 40 * KILLS)
 @pytest.mark.parametrize("kind", ["transform", "plain", "confluent"])
 @pytest.mark.parametrize("broker", list(BROKERS))
-def test_each_record_is_copied_once_whoever_is_killed(
+def test_each_record_is_copied_once_who_is_killed(
     tmp_path: Path, rng: random.Random, request: pytest.FixtureRequest, broker: str, kind: str
 ) -> None:
     if kind == "confluent":

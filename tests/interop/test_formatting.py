@@ -177,7 +177,7 @@ def received(place: Place, count: int) -> list[bytes]:
 @pytest.mark.parametrize(
     ("by", "first", "second"), [("refbroker", "kafka", "refbroker"), ("kafka", "refbroker", "kafka")]
 )
-def test_what_one_formatted_starts_on_the_other_and_goes_on_with_the_first(
+def test_what_one_formatted_starts_on_the_other_and_continues_with_the_first(
     tmp_path: Path, by: str, first: str, second: str, voters: bool
 ) -> None:
     place = Place(tmp_path / "place", voters=voters)

@@ -39,7 +39,7 @@ def test_both_tell_the_same_lag_and_members(java: JavaTools, cli: Cli, target: T
     with GroupMembers(target.bootstrap_servers) as members:
         member = members.join(group, [TopicPartition(topic, 1)])
         told = java.run(COMMAND, "--describe", "--group", group)
-        # group, topic, partition, committed, end, lag, member; "-" where there is none
+        # group, topic, partition, committed, end, lag, member; "-" if missing
         kafkas = {tuple(line.split()[:7]) for line in told.splitlines() if line.startswith(group)}
         ours = {
             tuple(cell or "-" for cell in line.split("\t"))

@@ -86,7 +86,7 @@ def _make_topics(broker: Broker, *names: str) -> None:
     for made in broker.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 7).topics:
         assert made.error_code == 0
         broker.ids[made.name] = made.topic_id
-    # Kafka's broker hears of them a little later than its controller answers.
+    # Kafka's broker learns of them a little later than its controller answers.
     wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
     wait_until(lambda: all(one.topic_id == broker.ids[one.name] for one in broker.ask(request, 12).topics))
@@ -366,7 +366,7 @@ def _has_offsets_of_one_topic(broker: Broker, group: str) -> bool:
     return len(broker.ask(fetch(broker, 9, group, None), 9).groups[0].topics) == 1
 
 
-def test_offsets_of_a_topic_that_is_deleted_and_made_anew(both: list[Broker]) -> None:
+def test_offsets_of_a_topic_that_is_deleted_and_created_again(both: list[Broker]) -> None:
     group, topic = "again", "group-differences-again"
     for broker in both:
         coordinate(broker, group)

@@ -60,7 +60,7 @@ def test_the_verifiable_consumer_of_kafka(target: Target, topic: str, protocol: 
 
 
 @both_protocols
-def test_the_console_consumer_of_kafka_goes_on_where_its_group_was(target: Target, topic: str, protocol: str) -> None:
+def test_the_console_consumer_of_kafka_continues_where_its_group_was(target: Target, topic: str, protocol: str) -> None:
     java = JavaTools(target.bootstrap_servers)
     java.create_topic(topic)
     java.produce(
@@ -111,7 +111,7 @@ def test_members_of_another_client_share_leave_and_take_over(target: Target, top
     with closing(again):
         produce(target.bootstrap_servers, topic, 40, PARTITIONS)
         poll_until(lambda: again.received >= 40, again)
-    assert (first.received + second.received, again.received) == (200, 40), "everybody goes on where the last one was"
+    assert (first.received + second.received, again.received) == (200, 40), "each continues where the last one stopped"
 
 
 def test_members_of_three_clients_share_a_group(target: Target, topic: str) -> None:
@@ -149,7 +149,7 @@ def test_a_static_member_comes_back_to_what_it_had(tmp_path: Path, topic: str) -
 
 @pytest.mark.refbroker_only
 @pytest.mark.parametrize("kill", [False, True], ids=["restart", "kill"])
-def test_members_go_on_with_the_broker_that_comes_back(tmp_path: Path, topic: str, kill: bool) -> None:
+def test_members_continue_with_the_broker_that_comes_back(tmp_path: Path, topic: str, kill: bool) -> None:
     settings = {"group.initial.rebalance.delay.ms": "0"}
     (port,) = free_ports(1)
     with ExitStack() as stack:

@@ -20,7 +20,7 @@ from tests.support.kafka.tools import JavaTools
 from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
-# What others leave open is theirs to mend.
+# What others leave open is theirs to repair.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -165,7 +165,7 @@ def test_confluent_and_kafka_python_see_each_others_commits(process: BrokerProce
     assert committed(confluent, address, "shared") == {0: 5, 2: 8}
 
 
-def test_a_consumer_goes_on_where_the_last_one_has_committed(process: BrokerProcess, confluent: Any) -> None:
+def test_a_consumer_continues_where_the_last_one_has_committed(process: BrokerProcess, confluent: Any) -> None:
     """A group with members, whose offsets the next one finds, and an administrator moves once nobody is there."""
     address = process.bootstrap_servers
     make_topic(address)

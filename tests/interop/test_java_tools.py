@@ -41,7 +41,7 @@ def filled(java: JavaTools) -> str:
 
 
 def first_segment(target: Target, topic: str) -> Path:
-    """The first segment of a topic's partition 0; skips where the broker's files are not at hand."""
+    """The first segment of a topic's partition 0; skips where the broker's files are not current."""
     if not target.data_directories:
         pytest.skip("the broker's files are not known: KCLIENT_TEST_DATA_DIR")
     return next(log for folder in target.data_directories for log in sorted(folder.glob(f"{topic}-0/*.log")))

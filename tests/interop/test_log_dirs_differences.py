@@ -1,4 +1,4 @@
-"""Several data directories: Apache Kafka and refbroker answer alike, and each goes on with what the other has left."""
+"""Several data directories: Apache Kafka and refbroker respond alike, and each continues with the other's files."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_both_answer_alike(apache: KafkaCluster, kafka_root: Path, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("needs_kafka")
-def test_each_goes_on_with_what_the_other_has_moved(tmp_path: Path) -> None:
+def test_each_continues_with_what_the_other_has_moved(tmp_path: Path) -> None:
     with KafkaCluster(directory=tmp_path, config=settings(tmp_path)) as cluster:
         servers = cluster.bootstrap_servers
         create(servers, NewTopic("moving", num_partitions=1))

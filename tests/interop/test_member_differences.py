@@ -33,11 +33,11 @@ REBALANCING = 27
 class MemberPlay(Play):
     """Members of a classic group at one broker."""
 
-    def told(self, answer: Any) -> str:
+    def reported(self, answer: Any) -> str:
         if isinstance(answer, JoinGroupResponse):
             # Kafka has them in the order of their hashes.
             answer.members.sort(key=lambda member: self.named(member.member_id))
-        return super().told(answer)
+        return super().reported(answer)
 
     # Requests
 
@@ -95,7 +95,7 @@ class MemberPlay(Play):
         return self.ask(self.heartbeat_request(member, generation, **fields), version)
 
     def wait_for_rebalance(self, member: str, generation: int) -> None:
-        """Until a member of the generation is told to join again."""
+        """Until a member of the generation is asked to join again."""
         beat = self.heartbeat_request(member, generation)
         wait_until(lambda: self._main.ask(beat, 4).error_code == REBALANCING)
 
@@ -195,7 +195,7 @@ def _refusals(play: MemberPlay) -> None:
 
 
 def _old_versions(play: MemberPlay) -> None:
-    """One member in the oldest versions, and what it is told when it has gone."""
+    """One member in the oldest versions, and what it is reported when it has gone."""
     for version in range(4):
         member = play.join(version=version)
         play.sync(member.member_id, member.generation_id, member.member_id, version=version)

@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 PARTITIONS = 6
-"""A Java member hears of a rebalance by its heartbeat, every three seconds."""
+"""A Java member learns of a rebalance by its heartbeat, every three seconds."""
 
 CLIENT_IDS = {"kclient": "kclient", "confluent": "confluent", "java": "consumer-"}
 """How the ids of each client's members begin."""
@@ -112,7 +112,7 @@ class MixedGroup:
         return next(client for client, begin in CLIENT_IDS.items() if last.leader.startswith(begin))
 
     def close(self) -> None:
-        # Ours first: nobody polls it any more, and librdkafka leaves only once the rebalance has ended that it is in.
+        # Ours first: nothing polls it now, and librdkafka leaves only after its current rebalance.
         ours = [self.members.pop(client) for client in ("kclient",) if client in self.members]
         with ExitStack() as stack:
             for member in (*self.members.values(), *ours):
@@ -196,5 +196,5 @@ def test_all_clients_go_to_the_consumer_protocol_and_back(
             group.join(client, protocol, static=static)
             group.settle()
             # One member of the consumer protocol makes the group a consumer group; the last one takes that along.
-            goes_on = protocol == "consumer" or client != clients[-1]
-            assert group.protocol() == ("consumer" if goes_on else "classic")
+            continues = protocol == "consumer" or client != clients[-1]
+            assert group.protocol() == ("consumer" if continues else "classic")

@@ -7,7 +7,7 @@ import pytest
 from tests.interop.clients import Message, client, pairs
 from tests.interop.conftest import Target
 
-# What others leave open or use that is on its way out is theirs to mend.
+# What others leave open or use that is on its way out is theirs to repair.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

@@ -1,9 +1,9 @@
 """Requests about topics and their records, odd ones among them, to Apache Kafka and to refbroker: the same answers.
 
-A difference is a bug in refbroker unless it is explained here. Known ones, which are left out:
+A difference is a bug in refbroker unless it is explained here. Known ones, which are omitted:
 
 - Where Kafka fails (UNKNOWN_SERVER_ERROR, or no answer at all) refbroker says what is wrong: a topic with neither name
-  nor id in Metadata, 10,000 partitions more at once, an isolation level that there is none, no records.
+  nor id in Metadata, 10,000 partitions more at once, an isolation level that does not exist, no records.
 - A partition that is named twice in a Produce request: Kafka stores the last batch alone.
 - Kafka reads the records of compressed batches, and refuses those that are not what their header says.
 - Texts: of keys of another type than there are (FindCoordinator), of batches that a client may not send (Produce).
@@ -317,7 +317,7 @@ def test_topics_that_are_named_twice_are_not_deleted(sides: tuple[Side, Side]) -
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_supported_features_are_told_to_the_same_clients(sides: tuple[Side, Side], version: int) -> None:
+def test_supported_features_are_asked_to_the_same_clients(sides: tuple[Side, Side], version: int) -> None:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     kafka, refbroker = (
         {one.name: (one.min_version, one.max_version) for one in side.wire.ask(request, version).supported_features}

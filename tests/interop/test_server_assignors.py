@@ -34,7 +34,7 @@ def assigned_by_kafka(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def random_case(rng: random.Random) -> dict[str, Any]:
-    """A group: new members and old ones, who had what the topics had, or had more, or have nothing of it any more."""
+    """A group: new members and old ones, whose earlier partitions still exist, or partly, or not at all."""
     topics = sorted(str(UUID(int=rng.getrandbits(128))) for _ in range(rng.randint(1, 6)))
     rng.shuffle(topics)
     counts = {topic: rng.randint(1, 12) for topic in topics}

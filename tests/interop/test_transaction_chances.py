@@ -109,7 +109,7 @@ class ChancePlay(TransactionPlay):
             partition=partition,
             sequence=self.rng.randrange(5),
             version=self.rng.choice((9, 10, 11, 12)),
-            # Outside a transaction nobody asks the coordinator: a later epoch is stored, and markers refused for ever.
+            # Outside of transactions nothing is verified: a later epoch is stored, and markers refused indefinitely.
             producer_epoch=epoch if is_transactional else min(epoch, producer.epoch),
             is_transactional=is_transactional,
             timestamp=NOW_MS,
@@ -154,7 +154,7 @@ class ChancePlay(TransactionPlay):
         )
 
     def mark_it(self, producer: RawProducer, partition: int) -> None:
-        # With a later epoch, of producer or coordinator, the marker of the real coordinator would be refused for ever.
+        # With a later epoch of producer or coordinator, markers of the real coordinator would be refused indefinitely.
         version = self.rng.choice((0, 1, 2))
         producer.mark((self.topic, partition), commit=self.rng.random() < 0.5, transaction_version=version)
 

@@ -84,7 +84,7 @@ def test_both_tell_the_same_of_an_open_transaction(
 def test_an_open_transaction_is_aborted_in_its_partition_by_either(
     java: JavaTools, cli: Cli, admin: Admin, raw: RawTransactions, made: str, name: str, whose: str
 ) -> None:
-    """It does not hang, so that its coordinator ends it as well, later and in vain."""
+    """It does not hang, so that its coordinator ends it as well, later and without success."""
     key = TopicPartition(made, 0)
     opened = raw.prepared(name, made, b"one", timeout_ms=LONG_MS)
     if whose == "ours":

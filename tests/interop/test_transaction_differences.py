@@ -167,7 +167,7 @@ def test_sequences(compare: Compare, transactions: int) -> None:
             producer.send(at.topic, b"x", sequence=sequence)
         producer.send(at.topic, b"two", b"records", sequence=15)
         producer.send(at.topic, b"two", b"records", sequence=14)
-        # The same epoch goes on in the next transaction of version 1, another begins.
+        # The same epoch continues in the next transaction of version 1, another begins.
         if transactions:
             at.end_transaction(producer, commit=True)
             begin(at, producer)

@@ -1,5 +1,5 @@
 """One data directory, opened in turn by refbroker and by Apache Kafka in the middle of transactions: each knows what is
-open, what was aborted and what was committed, and the producers go on.
+open, what was aborted and what was committed, and the producers continue.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ STEPS = 100
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 @pytest.mark.parametrize("first", ["kafka", "refbroker"])
-def test_transactions_go_on_with_the_other_broker(tmp_path: Path, rng: random.Random, first: str, kill: bool) -> None:
+def test_transactions_continue_with_the_other_broker(
+    tmp_path: Path, rng: random.Random, first: str, kill: bool
+) -> None:
     kafka = KafkaCluster(directory=tmp_path, config=SETTINGS)
     directory = kafka.data_directory()
     directory.parent.mkdir(parents=True)

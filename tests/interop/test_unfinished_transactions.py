@@ -1,6 +1,6 @@
 """A data directory whose broker was killed in the middle of transactions, opened by the other: Apache Kafka, refbroker.
 
-What is open goes on or is aborted when its time is over, what is decided is completed, and meanwhile the last stable
+What is open continues or is aborted when its time is over, what is decided is completed, and meanwhile the last stable
 offset stays where it has to.
 """
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("needs_kafka")
 
 
 class Directory:
-    """A data directory, and one address for whoever has it."""
+    """A data directory, and one address for who has it."""
 
     def __init__(self, folder: Path) -> None:
         self._kafka = KafkaCluster(directory=folder, config=SETTINGS)
@@ -120,7 +120,7 @@ def group_offset(admin: Admin) -> int | None:
 
 
 @pytest.mark.parametrize(("first", "second"), ORDERS)
-def test_what_is_open_goes_on_or_is_aborted_in_time(tmp_path: Path, first: str, second: str) -> None:
+def test_what_is_open_continues_or_is_aborted_in_time(tmp_path: Path, first: str, second: str) -> None:
     directory = Directory(tmp_path)
     with directory.owned_by(first) as admin:
         admin.create_topics([NewTopic(PLACE.topic, num_partitions=1)])

@@ -54,7 +54,7 @@ class TransactionPlay(Play):
         assert answer.topics[0].error_code == 0
         wait_until(lambda: all(self.ends(number)[0].error_code == 0 for number in (0, 1)))
 
-    def told(self, answer: Any) -> str:
+    def reported(self, answer: Any) -> str:
         return f"{type(answer).__qualname__} {self._plain(answer)}"
 
     def _plain(self, message: Any) -> str:
@@ -133,7 +133,7 @@ class TransactionPlay(Play):
         self.ask(DescribeProducersRequest(topics=[wanted]), 0)
 
     def read(self, *, committed: bool, offset: int = 0, partition: int = 0) -> None:
-        """The batches that a reader gets, and the aborted transactions it is told of."""
+        """The batches that a reader gets, and the aborted transactions it is notified of."""
         one = FetchRequest.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
         wanted = FetchRequest.FetchTopic(topic=self.topic, partitions=[one])
         request = FetchRequest(max_wait_ms=100, min_bytes=1, isolation_level=int(committed), topics=[wanted])

@@ -110,7 +110,7 @@ def _confluent_errors() -> Iterator[None]:
 
 
 class Confluent:
-    """confluent-kafka's; librdkafka says what it is told on standard error otherwise."""
+    """confluent-kafka's; librdkafka says what it is reported on standard error otherwise."""
 
     def __init__(self, bootstrap_servers: str, name: str) -> None:
         import confluent_kafka
@@ -202,12 +202,12 @@ class Aiokafka:
         try:
             self._run(self._producer.stop)
         except Fenced:
-            """It says so once more."""
+            """It says so again."""
         self._loop.close()
 
 
 class Java:
-    """That of Kafka's own client, which is told its calls line by line."""
+    """That of Kafka's own client, which receives its calls line by line."""
 
     def __init__(self, bootstrap_servers: str, name: str) -> None:
         self._process = subprocess.Popen(

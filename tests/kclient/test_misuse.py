@@ -68,5 +68,7 @@ class AsyncCall:
         pytest.param(5, False, False, id="not callable"),
     ],
 )
-def test_coroutine_functions_are_told_from_plain_callbacks(callback: Any, is_plain: bool, is_coroutine: bool) -> None:
+def test_coroutine_functions_are_distinguished_from_plain_callbacks(
+    callback: Any, is_plain: bool, is_coroutine: bool
+) -> None:
     assert (is_plain_callback(callback), is_coroutine_function(callback)) == (is_plain, is_coroutine)

@@ -21,12 +21,12 @@ def test_offsets_are_numbers_or_have_metadata() -> None:
 
 
 @pytest.mark.parametrize("given", [Records(), [("t", 0)], "t", 5])
-def test_what_is_no_mapping_is_told_where_offsets_come_from(given: Any) -> None:
+def test_what_is_no_mapping_learns_where_offsets_come_from(given: Any) -> None:
     with pytest.raises(TypeError, match=rf"next_offsets\(\).*, not {type(given).__name__}$"):
         checked_offsets(given)
 
 
-def test_an_offset_that_is_none_names_its_partition() -> None:
+def test_an_offset_that_is_invalid_names_its_partition() -> None:
     with pytest.raises(TypeError, match="not '3' for t-0"):
         checked_offsets({("t", 0): "3"})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not -1 for t-0"):

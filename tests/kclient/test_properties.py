@@ -22,7 +22,7 @@ from kclient._properties import parse_properties
         ("a=1\\\n# 2", {"a": "1# 2"}),
         ("a=1\\\n\nb=2", {"a": "1", "b": "2"}),
         ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
-        ("# goes on \\\na=1", {"a": "1"}),
+        ("# continues \\\na=1", {"a": "1"}),
         ("a=1\\", {"a": "1"}),
         (r"a\ b\:c\=d=e", {"a b:c=d": "e"}),
         (r"a=\t\n\r\f\q\\", {"a": "\t\n\r\fq\\"}),

@@ -1,4 +1,4 @@
-"""A reader of committed records: the broker's Fetch, and the client's cursor that leaves out what was aborted."""
+"""A reader of committed records: the broker's Fetch, and the client's cursor that omits what was aborted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CommittedReader:
 
     Attributes:
         position: of the next record.
-        stable: the last stable offset that was told last; it never goes back.
+        stable: the latest last stable offset from a response; it never goes back.
     """
 
     def __init__(self, broker: SimulatedBroker, partition: int) -> None:

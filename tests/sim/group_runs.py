@@ -103,7 +103,7 @@ class GroupRun(ABC, Generic[Cluster]):
             self.step()
 
     def calm_down(self) -> None:
-        """No faults any more: soon everything is read, by one member each."""
+        """No further faults: soon everything is read, by one member each."""
         self.simulation.faults = NO_FAULTS
         self.dawdling.clear()
         everything = sorted(
@@ -129,11 +129,11 @@ class GroupRun(ABC, Generic[Cluster]):
     # -- what both protocols have to stand
 
     def decline_for_minutes(self) -> int:
-        """The coordinator moves to a broker that is none, and comes back; the requests of that time."""
+        """The coordinator moves to a broker that is invalid, and comes back; the requests of that time."""
         self.join()
         self.calm_down()
         moved, before = self.cluster.coordinator, self.simulation.requests
-        self.cluster.coordinator = 99  # FindCoordinator names a broker that is none
+        self.cluster.coordinator = 99  # FindCoordinator names a broker that is invalid
         self.simulation.brokers["b99"] = self.simulation.brokers["b1"]
         for _ in range(600):
             self.poll()

@@ -25,7 +25,7 @@ class KillingFiles(Files):
     """Real files of a process that can be killed.
 
     Attributes:
-        dead: whether it has been; until `revive` nothing is written any more.
+        dead: whether it was killed; until `revive` nothing is written.
     """
 
     def __init__(self, *, durable: bool = False) -> None:

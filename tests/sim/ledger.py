@@ -1,8 +1,9 @@
-"""What transactions were begun, what was told of them, and whether what a reader of committed records sees fits.
+"""The transactions that were begun, their reported outcomes, and the comparison with what a committed reader sees.
 
-The model is simple: a transaction is a number of records and a range of the input that they were made of. What was
-told to be committed is there, whole and once; what was told to be aborted, or was never asked to be committed, is not;
-of the rest all is there or nothing. And what is there covers the input without gaps up to the committed offset.
+In this model, a transaction is a number of records and the range of the input from which they were made. A transaction
+that was reported as committed is visible completely and once; one that was reported as aborted, or for which no commit
+was requested, is not visible; any other is visible completely or not at all. The visible ones cover the input without
+gaps up to the committed offset.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tests.sim.transaction_broker import SimulatedBroker
 PARTITIONS = (0, 1)
 
 
-class Told(enum.Enum):
+class Reported(enum.Enum):
     """What the application knows of a transaction."""
 
     OPEN = "nobody asked to commit it"
@@ -42,7 +43,7 @@ class Entry:
     begin: int
     end: int
     records: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    told: Told = Told.OPEN
+    reported: Reported = Reported.OPEN
 
     def value(self, partition: int) -> bytes:
         """The next record for a partition."""
@@ -77,11 +78,11 @@ class Ledger:
         self.entries.append(Entry(len(self.entries), name, begin, end))
         return self.entries[-1]
 
-    def told(self, entry: Entry, what: Told) -> None:
-        """The application is told, or asks."""
-        final = (Told.COMMITTED, Told.ABORTED)
-        assert entry.told not in final or entry.told is what, f"{entry} is said to be {what.value} now"
-        entry.told = what
+    def report(self, entry: Entry, what: Reported) -> None:
+        """The application is reported, or asks."""
+        final = (Reported.COMMITTED, Reported.ABORTED)
+        assert entry.reported not in final or entry.reported is what, f"{entry} is said to be {what.value} now"
+        entry.reported = what
 
     # Reading
 
@@ -109,9 +110,9 @@ class Ledger:
             self._check_order(partition, visible)
         for entry in self.entries:
             found = visible.get(entry.number)
-            if entry.told in (Told.OPEN, Told.ABORTED):
+            if entry.reported in (Reported.OPEN, Reported.ABORTED):
                 assert not found, f"{entry} is visible: {found}"
-            elif entry.told is Told.COMMITTED:
+            elif entry.reported is Reported.COMMITTED:
                 assert dict(entry.records) == (found or {}), f"of {entry} there is {found}"
             else:
                 assert found is None or dict(entry.records) == found, f"of {entry} there is {found}"
@@ -134,7 +135,7 @@ class Ledger:
         counts = [
             (entry.begin, entry.end)
             for entry in self.entries
-            if entry.name == name and (entry.number in visible or entry.told is Told.COMMITTED)
+            if entry.name == name and (entry.number in visible or entry.reported is Reported.COMMITTED)
         ]
         at = 0
         for begin, end in sorted(counts):

@@ -31,7 +31,7 @@ class CommittingCluster(GroupCluster):
 
     Attributes:
         offsets: what is committed.
-        processed: how far each partition was processed, by whomever.
+        processed: how far each partition was processed, by anyone.
         refused: how often somebody could not commit, by the error's code.
         on_commit: told of each offset that is about to be stored, with the member's id.
     """
@@ -153,7 +153,7 @@ class Reader(Owner):
         super().leave()
 
     def _process(self) -> None:
-        """Whoever asks for more has done with what there was."""
+        """Who asks for more has done with what there was."""
         for tp, state in self.subscription.partitions.items():
             if state.position is not None:
                 self.cluster.processed[tp] = max(self.cluster.processed[tp], state.position.offset)
@@ -165,5 +165,5 @@ class Reader(Owner):
                 self.subscription.reset_to(state, state.generation, 0, -1)
             if state.position is not None:
                 position = state.position
-                assert position.offset <= self.cluster.processed[tp], f"{tp}: records were left out"
+                assert position.offset <= self.cluster.processed[tp], f"{tp}: records were omitted"
                 state.position = position._replace(offset=position.offset + self.simulation.random.randrange(4))

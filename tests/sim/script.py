@@ -31,7 +31,7 @@ class Loss:
     Attributes:
         fits: which; it strikes once.
         carried_out: whether it is the answer that gets lost.
-        late: seconds after which the request is carried out all the same; None for never.
+        late: seconds after which the request is carried out nevertheless; None for never.
     """
 
     fits: Callable[[Message], bool]
@@ -153,7 +153,7 @@ class Script:
         return [record.value or b"" for reader in readers for record in reader.read()]
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self.broker.shut()
 
 

@@ -14,7 +14,7 @@ from tests.support.engines.consumer_groups import ConsumerCluster
 from tests.support.engines.network import NO_FAULTS, Faults
 
 # A coordinator tells a target once: one that heard a heartbeat of a connection which had ended before, whose answer
-# nobody gets, would wait for ever. It does not happen but in a simulation.
+# nobody gets, would wait indefinitely. It does not happen but in a simulation.
 ORDERLY = STORMY._replace(outlives=False)
 
 
@@ -55,7 +55,7 @@ def test_what_stays_is_read_all_the_while() -> None:
     assert first.commits == 1
 
 
-def test_application_that_is_too_slow_hears_of_it_once_and_joins_again() -> None:
+def test_application_that_is_too_slow_learns_of_it_once_and_joins_again() -> None:
     run = Run(1, NO_FAULTS)
     slow = run.join()
     other = run.join()

@@ -75,7 +75,7 @@ def test_coordinator_that_declines_for_minutes_is_not_stormed(strategy: str) -> 
     assert Run(1, strategy, NO_FAULTS).decline_for_minutes() < 400
 
 
-def test_cooperative_member_goes_on_reading_what_it_keeps_while_others_join() -> None:
+def test_cooperative_member_continues_to_read_what_it_keeps_while_others_join() -> None:
     first, kept = Run(1, "cooperative-sticky", NO_FAULTS).kept_while_another_joins()
     assert len(kept) == 4
     assert {kind for kind, _ in first.listener.heard} == {"assigned", "revoked"}
@@ -112,7 +112,7 @@ def test_session_that_ends_unheard_loses_the_partitions_before_they_are_assigned
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_static_member_that_comes_back_with_another_subscription_has_the_group_divide_anew(strategy: str) -> None:
+def test_static_member_that_comes_back_with_another_subscription_has_the_group_divide_again(strategy: str) -> None:
     run = Run(1, strategy, NO_FAULTS)
     leader = run.join()
     run.calm_down()
@@ -149,7 +149,7 @@ def test_topics_that_appear_join_by_pattern_with_one_rebalance() -> None:
     assert owner.owned == {TopicPartition("t", number) for number in range(6)}
 
 
-def test_listener_that_is_interrupted_is_not_called_again_and_the_rebalance_goes_on() -> None:
+def test_listener_that_is_interrupted_is_not_called_again_and_the_rebalance_continues() -> None:
     run = Run(1, "range", NO_FAULTS)
     owner = run.join()
     run.calm_down()

@@ -3,7 +3,7 @@
 What holds in every round: a partition has one owner, from the moment it is assigned until its revocation is over or it
 is lost, except for members that were shut out, whose commits fail; what is committed never goes back, is never more
 than what was processed, and nobody starts behind a record that nobody has processed. And once it is quiet everything
-is read by somebody. KCLIENT_SIM_ROUNDS=1000 lets each run go on for longer than the default.
+is read by somebody. KCLIENT_SIM_ROUNDS=1000 lets each run continue for longer than the default.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tests.support.patience import GUARD
 ROUNDS = int(os.environ.get("KCLIENT_SIM_ROUNDS", "12"))
 MEMBERS = 20
 
-# A commit that reaches the coordinator after its client gave it up and sent a newer one could not be told from one
-# that works; so nothing takes longer than a client waits, or longer than its connection lasts.
+# A late commit, which its client gave up before it sent a newer one, looks valid to the coordinator. So no request
+# takes longer than a client waits, or than its connection lasts.
 STORMY = Faults(
     refuse=0.05,
     lose_request=0.005,
@@ -168,7 +168,7 @@ class Run:
                 self.simulation.run(0.5)
 
     def calm_down(self) -> None:
-        """No faults any more: soon everything is read, by one member each, and what was processed is committed."""
+        """No further faults: soon everything is read, by one member each, and what was processed is committed."""
         self.simulation.faults = NO_FAULTS
         self.dawdling.clear()
         everything = sorted(

@@ -1,10 +1,10 @@
 """Offsets over a network that loses, delays and repeats: what a group has committed never goes back, and is never
 more than what was processed.
 
-Three consumers share partitions that are dealt anew from time to time, in order or not; the coordinator moves between
+Three consumers share partitions that are redistributed at times, in order or not; the coordinator moves between
 two brokers, and loads. The network delays a request for less than the client waits for its answer, and what is late
 ends with its connection: a coordinator that carries out a commit after its client gave it up and sent a newer one could
-not be told from one that works, since nothing in the protocol orders the requests of two connections.
+not be distinguished from one that works, since nothing in the protocol orders the requests of two connections.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Client:
         self.group = group
         self.generation: Generation | None = None
         self.rebalancing = False
-        self.told: list[int] = []
+        self.reported: list[int] = []
         self.asynchronous = 0
         self.waiting: list[Any] = []
         config = ConsumerConfig(
@@ -213,7 +213,7 @@ class Client:
             # An answer that came twice breaks its connection, and whatever else is under way there.
             allowed = (RetriableCommitFailedError, RebalanceInProgressError, CommitFailedError, ProtocolError)
             assert error is None or isinstance(error, allowed), error
-            self.told.append(number)
+            self.reported.append(number)
 
         self.offsets.commit_async(self.processed_positions(), told)
 
@@ -235,7 +235,7 @@ class Run:
         self.rebalance()
 
     def rebalance(self) -> None:
-        """Deal the partitions anew; some members hear of it and give theirs up in order, the others lost them."""
+        """Deal the partitions again; some members learn of it and give theirs up in order, the others lost them."""
         for client in self.clients:
             if client.generation is not None and self.rng.random() < 0.6:
                 # What it was given counts as processed, since it asks for more.
@@ -291,7 +291,7 @@ def test_committed_offsets_never_go_back_and_are_never_ahead(number: int, rng: r
     run.simulation.run(40.0)
     for client in run.clients:
         client.offsets.run_callbacks()
-        assert client.told == list(range(client.asynchronous)), "callbacks in order, each once"
+        assert client.reported == list(range(client.asynchronous)), "callbacks in order, each once"
         assert all(future.done() for future in client.waiting)
         for tp, state in client.subscription.partitions.items():
             if client.generation is not None:

@@ -100,7 +100,7 @@ class ProducerSimulation:
             compression_type=self.random.choice(["none", "gzip"]),
         )
         self.model.now = 0.0
-        self.trouble = self.random.choice([0.0, 0.05, 0.2])
+        self.failure_rate = self.random.choice([0.0, 0.05, 0.2])
         self.limit = self.random.choice([10_000, 300])
         self.epochs = [0] * PARTITIONS
         self.partitions = [Partition(self.random.choice([0.0, self.random.random()])) for _ in range(PARTITIONS)]
@@ -125,7 +125,7 @@ class ProducerSimulation:
     def send(self) -> None:
         for _ in range(self.random.randrange(1, 12)):
             partition = self.random.randrange(PARTITIONS)
-            bad = b"bad" if self.random.random() < self.trouble / 10 else b""
+            bad = b"bad" if self.random.random() < self.failure_rate / 10 else b""
             value = b"%d:" % next(self.numbers) + b"x" * self.random.randrange(60) + bad
             future = self.model.accumulator.try_append("t", value, partition=partition, timestamp=1)
             if future is not None:
@@ -154,10 +154,10 @@ class ProducerSimulation:
         connection.waiting.append(request)
         message = built(request, ProduceRequest, 13)
         delay = max(connection.busy_until - self.model.now, 0.0) + self.random.expovariate(200)
-        if self.random.random() < self.trouble / 5:
+        if self.random.random() < self.failure_rate / 5:
             delay += 2 * REQUEST_TIMEOUT
         connection.busy_until = self.model.now + delay
-        if self.random.random() < self.trouble:
+        if self.random.random() < self.failure_rate:
             self.at(delay * self.random.random(), lambda: self.cut(request.node, connection))
         self.at(delay, lambda: self.arrive(request, message, connection))
         self.at(REQUEST_TIMEOUT, lambda: self.time_out(request, connection))
@@ -183,11 +183,11 @@ class ProducerSimulation:
         ]
         if leaders[data.index] != node or self.model.now < self.partitions[data.index].up_at:
             return ProduceResponse.PartitionProduceResponse(error_code=6, base_offset=-1)
-        if self.random.random() < self.trouble / 4:
+        if self.random.random() < self.failure_rate / 4:
             return ProduceResponse.PartitionProduceResponse(error_code=19, base_offset=-1)
         (batch,) = read_batches(data.records)
         answer: ProduceResponse.PartitionProduceResponse = self.partitions[data.index].append(batch, self.limit)
-        if not answer.error_code and self.random.random() < self.trouble / 4:
+        if not answer.error_code and self.random.random() < self.failure_rate / 4:
             return ProduceResponse.PartitionProduceResponse(error_code=7, base_offset=-1)
         return answer
 
@@ -216,7 +216,7 @@ class ProducerSimulation:
 
     def run(self) -> None:
         self.at(0.0, self.send)
-        if self.trouble:
+        if self.failure_rate:
             self.at(1.0, self.move_leader)
         for _ in range(100_000):
             for request in self.model.poll():
@@ -258,9 +258,9 @@ def test_every_acknowledged_record_is_in_the_log_once_and_in_order(seed: int, im
     assert delivered > 20
 
 
-def test_without_trouble_everything_is_delivered() -> None:
+def test_without_errors_everything_is_delivered() -> None:
     for seed in range(30):
         simulation = ProducerSimulation(seed, implementations()[0])
-        if not simulation.trouble:
+        if not simulation.failure_rate:
             simulation.run()
             assert all(future.exception(0) is None for sent in simulation.sent.values() for _, future in sent)

@@ -151,7 +151,7 @@ async def test_batches_are_written_once_though_each_answer_is_lost_and_the_broke
 async def test_a_batch_in_the_middle_of_five_expires(
     scenario: SequenceScenario, carried_out: bool, new_leader: bool
 ) -> None:
-    """What comes behind it goes on, or with a transaction is aborted; and so does what comes afterwards."""
+    """What comes behind it continues, or with a transaction is aborted; and so does what comes afterwards."""
     script = scenario.script
     # The first time it may be stored; from then on nothing gets through until it has expired.
     script.lose_value(b"c", carried_out=carried_out)
@@ -197,7 +197,7 @@ async def test_a_new_leader_epoch_changes_nothing(scenario: SequenceScenario) ->
     assert scenario.script.stored() == VALUES
 
 
-async def test_a_producer_that_the_log_has_forgotten_goes_on(scenario: SequenceScenario) -> None:
+async def test_a_producer_that_the_log_has_forgotten_continues(scenario: SequenceScenario) -> None:
     broker = scenario.script.broker
     await scenario.write(b"a", b"b")
     broker.clock.step(DAY_MS)
@@ -209,7 +209,7 @@ async def test_a_producer_that_the_log_has_forgotten_goes_on(scenario: SequenceS
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["still known", "after a kill"])
-async def test_a_producer_whose_records_were_deleted_goes_on(scenario: SequenceScenario, restarts: bool) -> None:
+async def test_a_producer_whose_records_were_deleted_continues(scenario: SequenceScenario, restarts: bool) -> None:
     broker = scenario.script.broker
     await scenario.write(b"a", b"b")
     log = broker.log(DATA)

@@ -1,6 +1,6 @@
 """Transactions through lost, late and repeated messages, kills at any write, rivals and new terms: by seed.
 
-Exactly once is what holds: see `ledger` for the model. And nobody waits for ever: once nothing fails any more every
+Exactly once is what holds: see `ledger` for the model. And nobody waits indefinitely: once nothing fails, every
 call ends, every transaction is decided, and readers of committed records come to the end of each log.
 
 KCLIENT_SIM_ROUNDS says how many histories there are; two thousand take two or three minutes of a processor.
@@ -69,7 +69,7 @@ async def test_each_input_has_one_result_whatever_fails(tmp_path: Path, part: in
 
 
 async def test_what_is_to_happen_happens(tmp_path: Path) -> None:
-    """The histories are worth something: programs hear of every kind of end, and brokers start again."""
+    """The histories are worth something: programs learn of every kind of end, and brokers start again."""
     ends: Counter[str] = Counter()
     starts = 0
     for seed in range(20):
@@ -81,7 +81,7 @@ async def test_what_is_to_happen_happens(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_programs_hear_of_no_error_while_nothing_fails(tmp_path: Path, version: int) -> None:
+async def test_programs_learn_of_no_error_while_nothing_fails(tmp_path: Path, version: int) -> None:
     for seed in range(5):
         run = Run(seed, tmp_path / str(seed), version=version, calm=True)
         await run.go()

@@ -36,7 +36,7 @@ async def begin(script: Script, producer: TransactionalProducer, *values: bytes)
 
 
 async def commit_that_comes_late(script: Script) -> TransactionalProducer:
-    """A producer in its second transaction, when the commit of its first one arrives once more."""
+    """A producer in its second transaction, when the commit of its first one arrives again."""
     producer = await script.transactional()
     await begin(script, producer, b"a")
     script.lose(EndTxnRequest, late=LATE)
@@ -51,7 +51,7 @@ async def test_a_late_commit_does_not_commit_the_next_transaction(tmp_path: Path
     script = Script(tmp_path / "data", version=2)
     producer = await commit_that_comes_late(script)
     assert script.committed() == [b"a"]
-    assert script.broker.open_ids(), "the second transaction goes on"
+    assert script.broker.open_ids(), "the second transaction continues"
     await abort(script, producer)
     assert script.committed() == [b"a"]
     await begin(script, producer, b"d")
@@ -129,7 +129,7 @@ async def test_late_offsets_do_not_count_in_the_next_transaction(tmp_path: Path)
 async def commit_offset(
     script: Script, producer: TransactionalProducer, offset: int, late: float | None = None
 ) -> None:
-    """A transaction with nothing but an offset, which may arrive once more."""
+    """A transaction with nothing but an offset, which may arrive again."""
     if late is not None:
         script.lose(TxnOffsetCommitRequest, late=late)
     producer.transactions.begin()

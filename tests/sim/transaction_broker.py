@@ -28,7 +28,7 @@ TIMEOUT_CHECKS = 1.0
 
 FLUSH_ALL = {"log.flush.interval.messages": "1"}
 SETTINGS = {
-    # While the loop stands still a task could not wait; clients repeat instead.
+    # While the loop is paused a task could not wait; clients repeat instead.
     "add.partitions.to.txn.retry.backoff.max.ms": "0",
     "node.id": "1",
     "advertised.listeners": f"PLAINTEXT://{HOST}:9092",
@@ -66,7 +66,7 @@ class SimulatedBroker(TransactionHarness):
 
     @property
     def wants_turns(self) -> bool:
-        """Whether the event loop has something to do before the network may go on."""
+        """Whether the event loop has something to do before the network may continue."""
         return bool(self._tasks) and self._load_at is None
 
     # Requests
@@ -185,7 +185,7 @@ class SimulatedBroker(TransactionHarness):
         self._go_up()
 
     def shut(self) -> None:
-        """Let go of everything, whatever state it is in."""
+        """Release everything, whatever state it is in."""
         if self.is_up:
             self._forget()
         self.broker.logs.abandon()

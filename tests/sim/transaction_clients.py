@@ -173,7 +173,7 @@ class TransactionalProducer(SimulatedProducer):
         """The record's future.
 
         Raises:
-            KafkaError: the transaction does not take any more.
+            KafkaError: the transaction can no longer take it.
         """
         if not self.accumulator.usable:
             self.transactions.check_send()
@@ -196,7 +196,7 @@ class TransactionalProducer(SimulatedProducer):
         return pending
 
     def committed(self, group: str) -> Program:
-        """Returns the offset that a group has committed, once no transaction can change it any more."""
+        """Return the committed offset of a group, once no transaction can change it."""
         topic = OffsetFetchRequest.OffsetFetchRequestTopics(name=DATA, partition_indexes=[0])
         asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=[topic])
         request = OffsetFetchRequest(groups=[asked], require_stable=True)

@@ -1,6 +1,6 @@
 """Seeded runs of programs that read, compute and write in transactions, while everything around them fails.
 
-Each program has a transactional id, a group of the same name, and an input whose records are just numbers. It goes on
+Each program has a transactional id, a group of the same name, and an input whose records are just numbers. It continues
 from the committed offset, as long as it lives; others take its place, also while it still lives.
 """
 
@@ -13,18 +13,18 @@ from typing import Any
 
 from kclient.errors import KafkaError, KafkaTimeoutError
 from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from tests.sim.ledger import Entry, Ledger, Told
+from tests.sim.ledger import Entry, Ledger, Reported
 from tests.sim.transaction_broker import SimulatedBroker
 from tests.sim.transaction_clients import Program, SimulatedAdmin, TransactionalProducer, Wait, never
 from tests.support.engines.network import NO_FAULTS, Faults, Simulation
 from tests.support.transaction_harness import DATA
 
 STEP = 0.5
-"""Seconds that the network goes on for, at most, before the broker's event loop takes some turns."""
+"""Seconds that the network continues for, at most, before the broker's event loop takes some turns."""
 ACTIVE = 25.0
 """Seconds after which the programs stop, if they have not made their transactions before."""
 QUIET = 90.0
-"""Seconds within which everything has to end once nothing fails any more."""
+"""Seconds within which everything has to end once nothing fails."""
 TIMEOUT_MS = 6_000
 
 STORM = Faults(
@@ -75,9 +75,9 @@ class Application:
         """Let it look again soon."""
         if not self._is_due:
             self._is_due = True
-            self.run.simulation.later(0.0, self._go_on)
+            self.run.simulation.later(0.0, self._continue)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         self._is_due = False
         now = self.run.simulation.now
         if self.ended or (self._wait is not None and not (self._wait.condition() or now >= self._wait.deadline)):
@@ -90,7 +90,7 @@ class Application:
         if self._wait.condition():
             self.wake()
         else:
-            self.run.simulation.at(self._wait.deadline, self._go_on)
+            self.run.simulation.at(self._wait.deadline, self._continue)
 
     def die(self) -> None:
         """As when its process is killed."""
@@ -137,7 +137,7 @@ class Application:
             position = end
 
     def _transact(self, entry: Entry) -> Program:
-        """Make one transaction; returns whether to go on behind it."""
+        """Make one transaction; returns whether to continue behind it."""
         rng = self.run.simulation.random
         self.transactions.begin()
         first_offsets = rng.random() < 0.3
@@ -158,10 +158,10 @@ class Application:
             return False
         if how < 0.3:
             return (yield from self._hand_over(entry, commit=rng.random() < 0.7))
-        # Told before: nobody hears of the end of a call in whose midst he is killed.
-        self.run.ledger.told(entry, Told.UNKNOWN)
+        # Reported before: nobody learns of the end of a call in whose midst he is killed.
+        self.run.ledger.report(entry, Reported.UNKNOWN)
         yield from self._repeat(self.transactions.commit)
-        self.run.ledger.told(entry, Told.COMMITTED)
+        self.run.ledger.report(entry, Reported.COMMITTED)
         self.run.committed += 1
         return True
 
@@ -173,7 +173,7 @@ class Application:
         try:
             yield from self.producer.call(lambda: self.transactions.send_offsets(offsets, group))
         except KafkaTimeoutError:
-            return  # it goes on, and the commit waits for it
+            return  # it continues, and the commit waits for it
 
     def _pause(self, seconds: float) -> Program:
         if seconds:
@@ -181,14 +181,14 @@ class Application:
 
     def _abort(self, entry: Entry) -> Program:
         yield from self._repeat(self.transactions.abort)
-        self.run.ledger.told(entry, Told.ABORTED)
+        self.run.ledger.report(entry, Reported.ABORTED)
 
     def _hand_over(self, entry: Entry, *, commit: bool) -> Program:
-        """Prepare, and have it ended elsewhere, perhaps twice; then begin anew."""
+        """Prepare, and have it ended elsewhere, perhaps twice; then start again."""
         prepared = (yield from self._repeat(self.transactions.prepare)).prepared
         simulation, ledger = self.run.simulation, self.run.ledger
         if commit:
-            ledger.told(entry, Told.UNKNOWN)
+            ledger.report(entry, Reported.UNKNOWN)
         for attempt in range(simulation.random.randint(1, 3)):
             try:
                 yield from SimulatedAdmin(simulation, self.wake).complete(prepared, commit)
@@ -197,7 +197,7 @@ class Application:
             except KafkaError as error:
                 self.run.heard(error, "complete: ")
                 break
-            ledger.told(entry, Told.COMMITTED if commit else Told.ABORTED)
+            ledger.report(entry, Reported.COMMITTED if commit else Reported.ABORTED)
             self.run.handed_over += 1
             yield from self._check_opposite(prepared, commit, attempt)
         yield from self._repeat(self.transactions.initialize)
@@ -245,7 +245,7 @@ class Run:
         self.alive: list[Application] = []
 
     def heard(self, error: KafkaError, call: str = "") -> None:
-        """A program was told of an error: whether an abort helps, or nothing does, it says of itself."""
+        """A program received of an error: whether an abort helps, or nothing does, it says of itself."""
         self.ends[f"{call}{type(error).__name__}"] += 1
         assert not error.retriable, f"{error!r} is handed to a program"
         assert call or error.abortable or error.fatal, f"{error!r} is neither abortable nor fatal"
@@ -295,7 +295,7 @@ class Run:
                 self.alive.append(Application(self, name))
 
     async def _come_to_rest(self) -> None:
-        """Nothing fails any more: the programs finish, what is late arrives, and what nobody ends is aborted."""
+        """Nothing fails: the programs finish, what is late arrives, and what nobody ends is aborted."""
         simulation, broker = self.simulation, self.broker
         simulation.faults = NO_FAULTS
         broker.disk.spare()
@@ -305,20 +305,20 @@ class Run:
                 one.die()
         await self._pass(QUIET, until=lambda: all(one.ended for one in self.alive))
         for one in self.alive:
-            assert one.ended, f"{one.name} waits for ever: {one.transactions.state}, {one.transactions.error!r}"
+            assert one.ended, f"{one.name} waits indefinitely: {one.transactions.state}, {one.transactions.error!r}"
         await self._pass(10.0)
         await self._pass(TIMEOUT_MS / 1000 + 5)
 
     async def _check(self) -> None:
         broker = self.broker
         assert broker.is_up
-        assert not broker.open_ids(), f"open for ever: {broker.open_ids()}"
+        assert not broker.open_ids(), f"open indefinitely: {broker.open_ids()}"
         assert not broker.unstable(), f"nobody can read on: {broker.unstable()}"
         committed = {name: self._committed(name) for name in self.names}
         self.ledger.check(committed)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         for one in self.alive:
             one.die()
         self.broker.shut()

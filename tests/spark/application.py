@@ -50,7 +50,7 @@ class Job(msgspec.Struct):
         tasks: how many each batch has; each file is a batch.
         distinct: copy each line once, however often it is there; the query has those that it knows as its state.
         options: of the sink.
-        configs: of the session, where there is none yet.
+        configs: the configuration of a new session.
     """
 
     folder: str

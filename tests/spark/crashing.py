@@ -1,6 +1,6 @@
 """The data source with a plan: at one call of one process of Spark's it fails, dies, stops or waits, once.
 
-The plan is a file, since Spark's processes know nothing of the test. Whoever comes to the planned call first takes
+The plan is a file, since Spark's processes know nothing of the test. The first process at the planned call takes
 the file away. Calls are named `before commit_transaction`, `after complete_transaction` and so on; `commit` is the
 writer's.
 """
@@ -41,8 +41,8 @@ class Plan(msgspec.Struct):
 
     Attributes:
         step: at which call, before or after.
-        do: `fail` raises, `exit` ends the process, `stop` leaves it there to be killed, `wait` goes on after a while.
-        skip: so many such calls of the process go on before.
+        do: `fail` raises, `exit` ends the process, `stop` leaves it there to be killed, `wait` continues after a while.
+        skip: so many such calls of the process continue before.
         seconds: how long `wait` waits.
     """
 
@@ -71,7 +71,7 @@ class Watch:
 
     def step(self, name: str) -> None:
         self._decided |= name == "after commit_transaction"
-        # A run's first commit completes the batch before it once more: that is not the completion a plan means.
+        # A run's first commit completes the batch before it again: that is not the completion a plan means.
         if name.endswith(" complete_transaction") and not self._decided:
             return
         try:
@@ -86,7 +86,7 @@ class Watch:
         if seen <= plan.skip:
             return
         if plan.do == "stop":
-            # It stays planned: whoever comes here stops.
+            # It stays planned: who comes here stops.
             reached(self._path).touch()
             while True:
                 time.sleep(60)

@@ -57,7 +57,7 @@ class SchemaRegistry:
         return self._missing()
 
     def forget(self, subject: str) -> None:
-        """Delete a subject for good; ids of its schemas stay."""
+        """Delete a subject permanently; ids of its schemas stay."""
         with self._lock:
             del self._subjects[subject]
 

@@ -17,7 +17,7 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class FakeConsumer:
-    """Remembers what it was told."""
+    """Remembers what it received."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.client = options.client

@@ -65,7 +65,7 @@ def test_what_is_written_is_there(
     assert found == [(n, None if n else b"k", b"%d" % value) for n in range(2) for value in range(n, 2000, 2)]
 
 
-def test_a_topic_that_does_not_exist_is_told_before_rows_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_that_does_not_exist_is_reported_before_rows_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     # That the brokers have no such topic has to be known by then.
     monkeypatch.setattr(module, "CREATED_WITHIN", 1.5)
     with RefBroker(auto_create_topics_enable=False) as kafka:

@@ -127,7 +127,7 @@ def kill_at(made: Copy, folder: Path, step: str, skip: int = 0) -> None:
         wait_until(lambda: made.happened or application.poll() is not None, PROCESS)
         assert made.happened, (folder / "application.log").read_text()[-3000:]
     finally:
-        # One that ended by itself has no process any more; the assertion shows what it said.
+        # If it ended by itself, there is no process; the assertion shows its output.
         if application.poll() is None:
             kill_all(application)
     made.job.plan.unlink()
@@ -184,7 +184,7 @@ def start(job: Job, folder: Path) -> subprocess.Popen[bytes]:
         *((step, 4, "exit") for step in ("after prepare_transaction", "before commit_transaction", "after commit")),
     ],
 )
-def test_a_query_that_failed_goes_on_from_its_checkpoint_and_every_row_is_there_once(
+def test_a_query_that_failed_continues_from_its_checkpoint_and_every_row_is_there_once(
     spark: SparkSession, copy: Callable[..., Copy], step: str, tasks: int, do: str
 ) -> None:
     made = copy(tasks)
@@ -198,7 +198,7 @@ def test_a_query_that_failed_goes_on_from_its_checkpoint_and_every_row_is_there_
 
 @pytest.mark.parametrize("step", WHERE)
 @pytest.mark.parametrize("tasks", [pytest.param(1, marks=pytest.mark.nightly), 4])
-def test_an_application_that_was_killed_goes_on_from_its_checkpoint_and_every_row_is_there_once(
+def test_an_application_that_was_killed_continues_from_its_checkpoint_and_every_row_is_there_once(
     spark: SparkSession, copy: Callable[..., Copy], tmp_path: Path, step: str, tasks: int
 ) -> None:
     made = copy(tasks)
@@ -219,7 +219,7 @@ def test_an_application_that_was_killed_in_its_first_batch_begins_again_and_ever
 
 
 @pytest.mark.parametrize("step", ["before commit_transaction", "after commit_transaction"])
-def test_an_application_with_state_that_was_killed_goes_on_with_it_and_every_row_is_there_once(
+def test_an_application_with_state_that_was_killed_continues_with_it_and_every_row_is_there_once(
     spark: SparkSession, copy: Callable[..., Copy], tmp_path: Path, step: str
 ) -> None:
     made = copy(2, distinct=True)
@@ -243,7 +243,7 @@ def test_a_decided_batch_with_more_rows_than_any_buffer_holds_is_read_again_to_i
     made.check()
 
 
-def test_a_batch_that_was_written_is_not_taken_for_another_that_was_planned_anew(
+def test_a_batch_that_was_written_is_not_taken_for_another_that_was_planned_again(
     spark: SparkSession, copy: Callable[..., Copy]
 ) -> None:
     made = copy(1)
@@ -277,7 +277,7 @@ def test_each_batch_of_a_stream_can_be_a_write_of_its_own(
     assert committed(bootstrap_servers, topic) == lines
 
 
-def test_a_batch_whose_transactions_time_out_before_it_is_decided_fails_by_name_and_is_written_anew(
+def test_a_batch_whose_transactions_time_out_before_it_is_decided_fails_by_name_and_is_written_again(
     spark: SparkSession, copy: Callable[..., Copy]
 ) -> None:
     made = copy(4)

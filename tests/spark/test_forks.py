@@ -43,7 +43,7 @@ def check_in_child(check: Callable[[], object]) -> None:
             gc.collect()
             code = 2 if told else 0
             sys.stderr.write("".join(map(str, told)))
-        except BaseException:  # noqa: BLE001 - the parent is told by the code, and the log by this
+        except BaseException:  # noqa: BLE001 - the parent gets the exit code, and the log this
             traceback.print_exc()
         finally:
             os._exit(code)

@@ -321,7 +321,7 @@ def test_a_place_after_an_open_transaction_waits_for_its_end(logs: Logs, strict:
     assert query.tasks(begun(11, 15), begun(11, 20)) == [Task("t", 1, 15, 20)]
 
 
-def test_a_log_that_was_cut_off_goes_on_before_an_open_transaction(logs: Logs) -> None:
+def test_a_log_that_was_cut_off_continues_before_an_open_transaction(logs: Logs) -> None:
     committed = {"kafka.isolation.level": "read_committed"}
     logs.last, logs.uncommitted = {A: 10, B: 12}, {B: 15}
     with pytest.raises(DataLossError, match=r"t-1: offsets 15 to 19 .*now has offsets 0 to 14"):
@@ -393,7 +393,7 @@ def test_what_is_processed_shows_before_there_is_more(logs: Logs) -> None:
     assert logs.groups == {}
 
 
-def test_a_commit_that_fails_is_told_and_ends_nothing(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_commit_that_fails_is_reported_and_ends_nothing(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:
     logs.fails = True
     batches(logs, commitOffsetsToGroup="g").commit(begun(10, 20))
     assert "does not show in group g" in caplog.text
@@ -432,7 +432,7 @@ def test_ids_are_kept_beside_the_offsets_and_asked_for_once(logs: Logs) -> None:
     assert batches(logs, startingOffsets="earliest").initial() == begun(0, 0) | OLD
 
 
-def test_offsets_without_ids_go_on_and_get_them(logs: Logs) -> None:
+def test_offsets_without_ids_continue_and_get_them(logs: Logs) -> None:
     logs.ids = {"t": "old"}
     made = batches(logs)
     assert made.latest(begun(10, 20)) == begun(10, 20)
@@ -441,7 +441,7 @@ def test_offsets_without_ids_go_on_and_get_them(logs: Logs) -> None:
     assert batches(logs).latest(begun(1, 1) | OLD) == begun(10, 20)
 
 
-def test_a_topic_that_was_created_anew_and_is_longer_than_before_is_a_loss(logs: Logs) -> None:
+def test_a_topic_that_was_created_again_and_is_longer_than_before_is_a_loss(logs: Logs) -> None:
     logs.ids = {"t": "new"}
     with pytest.raises(
         DataLossError, match=r"t-0: offset 3 and later ones \(the topic was deleted and created again\)"
@@ -450,7 +450,7 @@ def test_a_topic_that_was_created_anew_and_is_longer_than_before_is_a_loss(logs:
     assert [one.partition for one in raised.value.lost] == [A, B]
 
 
-def test_a_topic_that_was_created_anew_is_read_from_its_beginning_where_that_is_no_error(logs: Logs) -> None:
+def test_a_topic_that_was_created_again_is_read_from_its_beginning_where_that_is_no_error(logs: Logs) -> None:
     logs.ids = {"t": "new"}
     logs.first = {A: 2, B: 0}
     made = batches(logs, failOnDataLoss="false")
@@ -461,7 +461,7 @@ def test_a_topic_that_was_created_anew_is_read_from_its_beginning_where_that_is_
     assert made.latest(end) == end
 
 
-def test_a_topic_that_is_created_anew_while_the_query_runs_is_known_by_its_shorter_partitions(logs: Logs) -> None:
+def test_a_topic_that_is_created_again_while_the_query_runs_is_known_by_its_shorter_partitions(logs: Logs) -> None:
     logs.ids = {"t": "old"}
     made = batches(logs, failOnDataLoss="false")
     assert made.latest(begun(1, 1) | OLD) == begun(10, 20) | OLD
@@ -476,7 +476,7 @@ def test_a_topic_that_is_created_anew_while_the_query_runs_is_known_by_its_short
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_a_topic_that_is_created_anew_and_refilled_between_two_looks_is_read_from_its_beginning(
+def test_a_topic_that_is_created_again_and_refilled_between_two_looks_is_read_from_its_beginning(
     logs: Logs, held: bool
 ) -> None:
     logs.ids = {"t": "old"}

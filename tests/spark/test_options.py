@@ -87,7 +87,7 @@ def test_nothing_to_read_or_too_much_is_an_error(what: dict[str, str]) -> None:
         ({"groupIdPrefix": " "}, "groupIdPrefix must not be empty"),
     ],
 )
-def test_a_wrong_option_is_told_with_what_would_be_right(options: dict[str, str], said: str) -> None:
+def test_a_wrong_option_is_reported_with_what_would_be_right(options: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError) as caught:
         read(**options)
     assert said in str(caught.value)
@@ -189,7 +189,7 @@ def test_writing_takes_what_spark_adds_for_itself() -> None:
         ({"kafka.transactional.id": "x"}, "delivery=exactly_once makes the transactions"),
     ],
 )
-def test_a_wrong_option_of_a_writer_is_told_with_what_would_be_right(options: dict[str, str], said: str) -> None:
+def test_a_wrong_option_of_a_writer_is_reported_with_what_would_be_right(options: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError) as caught:
         WriteOptions.parse({**SERVERS, **options})
     assert said in str(caught.value)

@@ -107,7 +107,9 @@ BARE = f'exec {sys.executable} -S "$@"'
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2, 3]"])
-def test_workers_without_kclient_are_told_by_their_interpreter(interpreter: Callable[[str], str], master: str) -> None:
+def test_workers_without_kclient_are_reported_by_their_interpreter(
+    interpreter: Callable[[str], str], master: str
+) -> None:
     path = interpreter(BARE)
     with pytest.raises(MissingRequirementError) as caught:
         requirements.check_workers(session(master))

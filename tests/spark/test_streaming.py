@@ -109,7 +109,7 @@ def wait_for(query: StreamingQuery, condition: Callable[[], bool]) -> None:
     wait_until(done, PROCESS)
 
 
-def test_a_query_goes_on_where_its_checkpoint_is(
+def test_a_query_continues_where_its_checkpoint_is(
     stream: Stream, make_topic: Callable[..., str], send: Callable[..., None]
 ) -> None:
     topic = make_topic(2)
@@ -175,7 +175,7 @@ def test_from_the_latest_offset_on_a_query_that_runs_now_and_then_misses_nothing
     assert stream.values == values(range(10, 20))
 
 
-def test_a_single_trigger_reads_all_and_heeds_no_limit(
+def test_a_single_trigger_reads_all_and_applies_no_limit(
     stream: Stream, make_topic: Callable[..., str], send: Callable[..., None]
 ) -> None:
     topic = make_topic()
@@ -250,7 +250,7 @@ def test_kafkas_tools_see_how_far_a_query_is(
     }
 
 
-def test_a_query_whose_records_are_gone_says_which_and_goes_on_if_told_to(
+def test_a_query_whose_records_are_gone_says_which_and_continues_if_told_to(
     stream: Stream, make_topic: Callable[..., str], send: Callable[..., None], admin: Admin
 ) -> None:
     from pyspark.errors import StreamingQueryException
@@ -338,7 +338,7 @@ def go_down(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Outag
         stream.stop()
 
 
-def test_a_query_goes_on_when_kafka_comes_back(go_down: Callable[..., Outage]) -> None:
+def test_a_query_continues_when_kafka_comes_back(go_down: Callable[..., Outage]) -> None:
     outage = go_down()
     outage.wait_until_noticed()
     outage.kafka.start()

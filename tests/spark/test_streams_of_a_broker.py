@@ -32,7 +32,7 @@ class Query:
         self.place = self.batches.initial() if place is None else place
 
     def next(self, most: int | None = None) -> list[bytes] | None:
-        """The values of the next micro-batch; None if there is none."""
+        """The values of the next micro-batch, or None."""
         end = self.batches.latest(self.place, most)
         if end == self.place:
             return None
@@ -120,7 +120,7 @@ def test_a_deleted_topic_is_a_loss_and_one_of_its_name_is_read_from_its_start(
     assert lenient.read(1) == [b"c"]
 
 
-def test_a_topic_that_was_created_anew_meanwhile_and_is_shorter_is_a_loss(
+def test_a_topic_that_was_created_again_meanwhile_and_is_shorter_is_a_loss(
     open_query: Callable[..., Query], make_topic: Callable[..., str], producer: Producer
 ) -> None:
     topic = make_topic()
@@ -149,7 +149,7 @@ def test_an_open_transaction_holds_back_what_is_read_committed(
     assert query.read(1) == [b"b"]
 
 
-def test_a_topic_that_was_created_anew_meanwhile_and_is_longer_is_a_loss(
+def test_a_topic_that_was_created_again_meanwhile_and_is_longer_is_a_loss(
     open_query: Callable[..., Query],
     make_topic: Callable[..., str],
     producer: Producer,
@@ -189,7 +189,7 @@ def test_a_topic_that_a_broker_does_not_know_of_for_a_moment_is_read_once(
         send(producer, "t", b"c")
         assert query.read(1) == [b"c"]
         query.batches.stop()
-        # Those that are left would look for this broker, and tell of it, during other tests.
+        # Those that are left would look for this broker, and report it, during other tests.
         close_idle()
 
 

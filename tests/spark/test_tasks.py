@@ -431,7 +431,7 @@ def test_what_never_comes_fails_the_task_after_a_while(
         next(reading)
 
 
-def test_a_task_that_goes_on_where_another_left_off_takes_its_consumer(
+def test_a_task_that_continues_where_another_left_off_takes_its_consumer(
     reader: Reader, producer: Producer, make_topic: MakeTopic
 ) -> None:
     topic = make_topic()

@@ -24,7 +24,7 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class FakeEnds:
-    """Answers as it is told to; each look passes the gate, and shuts it if only one is to.
+    """Answers as it is asked to; each look passes the gate, and shuts it if only one is to.
 
     A look is before the gate, or over: none is on its way through it while the test does something.
     """
@@ -50,13 +50,13 @@ class FakeEnds:
             return self.answer
 
     def stop_in_a_look(self) -> None:
-        """Let none pass the gate any more, and wait until one stands before it."""
+        """Close the gate, and wait until a look-up waits at it."""
         with self._turn:
             self._is_open = False
             assert self._turn.wait_for(lambda: self.begun > self.looks, 20)
 
     def shut(self) -> None:
-        """Let none pass the gate any more."""
+        """Close the gate."""
         with self._turn:
             self._is_open = False
 
@@ -256,7 +256,7 @@ def test_partitions_are_listed_at_longer_intervals_than_ends(clock: Clock) -> No
 
 
 @pytest.mark.parametrize("error", [UnknownTopicOrPartitionError(topic="t", partition=1), KafkaTimeoutError("late")])
-def test_partitions_are_listed_anew_where_one_seems_to_be_gone(clock: Clock, error: Exception) -> None:
+def test_partitions_are_listed_again_where_one_seems_to_be_gone(clock: Clock, error: Exception) -> None:
     consumer = FakeConsumer()
     consumer.topics["t"] = [0, 1]
     consumer.deleted = error

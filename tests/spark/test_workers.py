@@ -38,7 +38,7 @@ def _worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "_modules", 0)
 
 
-@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be told to acknowledge")
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be made to acknowledge")
 @pytest.mark.usefixtures("_worker")
 def test_each_arrival_sets_the_option_that_acknowledges_at_once(
     pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
@@ -59,7 +59,7 @@ def test_each_arrival_sets_the_option_that_acknowledges_at_once(
         assert options.count((here.fileno(), socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)) == number
 
 
-@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be told to acknowledge")
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be made to acknowledge")
 @pytest.mark.usefixtures("_worker")
 def test_other_files_are_left_alone(pair: tuple[socket.socket, socket.socket]) -> None:
     here, there = pair

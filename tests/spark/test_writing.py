@@ -133,7 +133,7 @@ def test_a_batch_can_only_be_appended(
     assert not consumed(topic)
 
 
-def test_a_topic_that_does_not_exist_is_told_before_there_are_tasks(spark: SparkSession) -> None:
+def test_a_topic_that_does_not_exist_is_reported_before_there_are_tasks(spark: SparkSession) -> None:
     with RefBroker(auto_create_topics_enable=False) as kafka:
         writer = spark.range(1).selectExpr("string(id) AS value").write.format("kclient").mode("append")
         writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).option("topic", "orders")

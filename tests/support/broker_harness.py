@@ -51,7 +51,7 @@ class Harness:
         self.open()
 
     async def restarted(self, *, clean: bool = True) -> None:
-        """Start anew, and wait until the coordinators have read their logs."""
+        """Start again, and wait until the coordinators have read their logs."""
         self.restart(clean=clean)
         await self.loaded()
 
@@ -119,7 +119,7 @@ class Harness:
         return topic_id
 
     def assign(self, topic: str, *others: int, partition: int = 0) -> None:
-        """Let a partition have replicas on other brokers too, which there are not, and which are not in sync."""
+        """Let a partition have replicas on other brokers too, which do not exist, and which are not in sync."""
         found = self.broker.metadata.image.topics[topic]
         change = PartitionChangeRecord(
             partition_id=partition, topic_id=found.topic_id, replicas=[self.broker.node_id, *others]

@@ -285,7 +285,7 @@ class Model:
         request.on_error(DisconnectedError(broker=request.node), self.now)
 
     def run(self, rounds: int = 20) -> None:
-        """Let everything happen until nothing is sent any more (or so many rounds)."""
+        """Run until no request is sent, for at most so many rounds."""
         for _ in range(rounds):
             if self.metadata.update_requested:
                 self.refresh()

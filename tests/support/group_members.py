@@ -116,7 +116,7 @@ class GroupMembers:
         raise AssertionError("not reached")
 
     def _ask(self, group: str, request: Any) -> Any:
-        """Ask the coordinator of a group, and again while there is none."""
+        """Send a request to the coordinator of a group, and repeat it while there is no coordinator."""
         while True:
             found = self._call(
                 ANY_NODE, FindCoordinatorRequest, FindCoordinatorRequest(coordinator_keys=[group])

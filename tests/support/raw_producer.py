@@ -22,7 +22,7 @@ _ERROR_CODE = re.compile(r"error_code=(\d+)")
 
 
 class RawProducer:
-    """A producer that does what it is told, whether it may or not.
+    """A producer that does what it is reported, whether it may or not.
 
     Parameters:
         ask: sends a request in a version, and gives the answer.
@@ -146,7 +146,7 @@ class RawProducer:
         return [one.error_code for topic in answer.topics for one in topic.partitions]
 
     def end(self, *, commit: bool, version: int | None = None, **fields: Any) -> Any:
-        """End the transaction; a producer of version 2 goes on with the identity that it is given."""
+        """End the transaction; a producer of version 2 continues with the identity that it is given."""
         own = {
             "transactional_id": self.transactional_id or "",
             "producer_id": self.producer_id,

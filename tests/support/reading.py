@@ -62,10 +62,9 @@ def committed(bootstrap_servers: str, topic: str) -> list[bytes]:
 
 
 def committed_records(bootstrap_servers: str, topic: str) -> list[ConsumerRecord]:
-    """The records themselves, ordered by partition and offset.
+    """Return the records, ordered by partition and offset.
 
-    Markers are written after the end of a transaction was answered: until all of them are there, such a reader is told
-    that the topic ends before them.
+    Markers are written after the response to EndTxn; until then, the topic ends before the transaction for this reader.
     """
     with (
         Consumer(bootstrap_servers=bootstrap_servers, isolation_level="read_committed") as held_up,

@@ -33,11 +33,11 @@ _runs = itertools.count(1)
 
 
 class Killed(BaseException):
-    """The process is dead: nothing of it runs any more, no handler either."""
+    """The process is dead: none of its code runs, not even handlers."""
 
 
 class Failed(KafkaError, name="FAILED"):
-    """One call failed; whoever made it goes on."""
+    """One call failed; who made it continues."""
 
 
 class Chance:
@@ -227,7 +227,7 @@ def open_transactions(servers: str, query: Query) -> list[str]:
 def decided_offsets(servers: str, written: Query) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """All that the query's group has committed, once its decision is visible.
 
-    The marker that makes it so is written after the commit was answered. Asked for all, a broker leaves out what is
+    The marker that makes it so is written after the commit was answered. Asked for all, a broker omits what is
     pending; asked for by name, it says so.
     """
     group, first = written.settings.group, TopicPartition(written.settings.decision_topic, 0)

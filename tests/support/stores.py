@@ -1,4 +1,4 @@
-"""Logs on a temporary disk that can fail, with a clock that stands still until a test moves it."""
+"""Logs on a temporary disk that can fail, with a clock that is paused until a test moves it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL = LogConfig(segment_bytes=4096, index_interval_bytes=100, segment_index_by
 
 
 class Disk(Files):
-    """A disk that can be told to fail."""
+    """A disk that can be made to fail."""
 
     def __init__(self) -> None:
         super().__init__(durable=False)
@@ -42,7 +42,7 @@ def make_batch(
     compression: str = "none",
     **header: Any,
 ) -> bytes:
-    """A batch of records whose values are all the same."""
+    """A batch of records whose values are nevertheless."""
     builder = BatchBuilder(compression)
     for index in range(count):
         builder.append(timestamp + index * step_ms, key, b"v" * size)

@@ -88,7 +88,7 @@ class Driver:
             self._open.remove(producer)
 
     def repeat(self) -> None:
-        """The last five batches once more, as a client does that has heard nothing of them."""
+        """The last five batches again, as a client does that has heard nothing of them."""
         for data, offset in self._recent:
             [answer] = self.ask(produce_request(TOPIC, data), 12).responses[0].partition_responses
             assert (answer.error_code, answer.base_offset) == (0, offset)
@@ -123,7 +123,7 @@ class Driver:
             for batch in read_batches(bytes(part.records)):
                 batches.append((batch.base_offset, batch.producer_id, batch.producer_epoch, batch.is_control))
                 offset = batch.next_offset
-            # Later ones are told as well, as far as the next entry of the index: that depends on who wrote the index.
+            # Later ones are returned too, up to the next entry of the index, which depends on the broker that wrote it.
             told = [(one.producer_id, one.first_offset) for one in part.aborted_transactions]
             aborted += [one for one in told if one[1] < ends[1]]
         return [ends, sorted(map(repr, producers)), batches, aborted, *self._offsets()]

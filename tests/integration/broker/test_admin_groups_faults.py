@@ -56,7 +56,7 @@ def test_a_coordinator_that_never_has_loaded_ends_at_the_timeout(kafka: RefBroke
         admin.list_group_offsets("billing", timeout=1.0)
 
 
-def test_what_a_retry_does_not_help_is_told_at_once(kafka: RefBroker, admin: Admin) -> None:
+def test_what_a_retry_does_not_help_is_reported_immediately(kafka: RefBroker, admin: Admin) -> None:
     fault = kafka.faults.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED")
     with pytest.raises(AdminError) as caught:
         admin.reset_group_offsets("billing", OffsetReset.to_offset(0))

@@ -125,7 +125,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(kafka: RefB
         answer = ApiVersionsResponse.decode(data[4:], 0)
         assert answer.error_code == 35
         assert [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys] == [(18, 0, 4)]
-        # The connection is as good as before.
+        # The connection is equal to before.
         assert wire.ask(ApiVersionsRequest(), 0).error_code == 0
 
 

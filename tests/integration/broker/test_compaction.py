@@ -51,29 +51,29 @@ def test_a_producer_and_consumers_notice_nothing_but_that_older_records_are_gone
     newest: dict[bytes, int] = {}
     stop = threading.Event()
 
-    def follow(consumer: Consumer, *, begin_anew: bool) -> None:
+    def follow(consumer: Consumer, *, start_again: bool) -> None:
         while not stop.is_set() or consumer.position(PLACE) < consumer.end_offsets([PLACE])[PLACE]:
             last = -1
             for record in consumer.poll(timeout=0.2):
                 assert record.offset > last
                 last = record.offset
-                if not begin_anew:
+                if not start_again:
                     seen.append(record.offset)
                     assert record.key is not None
                     newest[record.key] = record.offset
-            if begin_anew and not stop.is_set() and consumer.position(PLACE) == consumer.end_offsets([PLACE])[PLACE]:
+            if start_again and not stop.is_set() and consumer.position(PLACE) == consumer.end_offsets([PLACE])[PLACE]:
                 consumer.seek_to_beginning(PLACE)
 
     with broker(log_segment_bytes=1 << 20, log_index_interval_bytes=500) as kafka:
         kafka.create_topic("states")
         options: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers, "auto_offset_reset": "earliest"}
-        with Consumer(**options) as keeps_up, Consumer(**options, max_partition_fetch_bytes=50_000) as begins_anew:
+        with Consumer(**options) as keeps_up, Consumer(**options, max_partition_fetch_bytes=50_000) as starts_again:
             keeps_up.assign([PLACE])
-            begins_anew.assign([PLACE])
+            starts_again.assign([PLACE])
             followers = concurrent.futures.ThreadPoolExecutor(2)
             following = [
-                followers.submit(follow, keeps_up, begin_anew=False),
-                followers.submit(follow, begins_anew, begin_anew=True),
+                followers.submit(follow, keeps_up, start_again=False),
+                followers.submit(follow, starts_again, start_again=True),
             ]
             with Producer(bootstrap_servers=kafka.bootstrap_servers, compression_type="lz4", linger_ms=1) as producer:
                 number = 0

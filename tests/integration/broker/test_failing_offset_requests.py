@@ -1,4 +1,4 @@
-"""A consumer whose requests for committed offsets fail: it goes on where its group was, or says why it does not."""
+"""A consumer whose requests for committed offsets fail: it continues where its group was, or says why it does not."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_forbidden_group_is_raised_and_read_on_once_it_is_allowed(kafka: RefBr
 
 
 def reads_on(reader: Consumer) -> bool:
-    """Whether it has gone on at the committed offset; what was to be raised before may still be."""
+    """Whether it has continued at the committed offset; what was to be raised before may still be."""
     try:
         return first_offset(reader) == 5
     except GroupAuthorizationError:
@@ -127,7 +127,7 @@ def test_automatic_commits_that_fail_show_in_health_and_recover(kafka: RefBroker
         wait_until(lambda: reader.health().commit_error is None)
 
 
-def test_a_fenced_member_hears_of_it_from_its_next_call(kafka: RefBroker) -> None:
+def test_a_fenced_member_learns_of_it_from_its_next_call(kafka: RefBroker) -> None:
     with consumer(kafka, auto_commit_interval_ms=50, group_instance_id="i") as reader:
         assert first_offset(reader) == 5
         kafka.faults.fail("OffsetCommit", error="FENCED_INSTANCE_ID")
@@ -135,7 +135,7 @@ def test_a_fenced_member_hears_of_it_from_its_next_call(kafka: RefBroker) -> Non
             wait_until(lambda: reader.poll(0.01, max_records=1) is None)
 
 
-def test_commits_survive_a_restart_of_the_broker_and_go_on_after_it(kafka: RefBroker) -> None:
+def test_commits_survive_a_restart_of_the_broker_and_continue_after_it(kafka: RefBroker) -> None:
     with consumer(kafka, enable_auto_commit=False) as reader:
         assert first_offset(reader) == 5
         reader.commit({TP: OffsetAndMetadata(6, "before")})

@@ -70,7 +70,7 @@ def test_a_delayed_answer_keeps_its_place_and_others_connections_do_not_wait(ord
         assert [peek_correlation_id(wire.read_frame()) for _ in range(3)] == [1, 2, 3]
 
 
-def test_a_delay_lasts_as_long_as_it_is_told(orders: RefBroker) -> None:
+def test_a_delay_lasts_as_long_as_it_is_reported(orders: RefBroker) -> None:
     orders.faults.delay("ApiVersions", 0.2)
     with Wire(orders.bootstrap_servers) as wire:
         began = clock.monotonic()
@@ -120,7 +120,7 @@ def test_an_answer_that_is_truncated_ends_in_the_middle(orders: RefBroker) -> No
         assert len(received) == whole // 2
 
 
-def test_producers_that_want_no_answer_are_told_by_the_end_of_their_connection(orders: RefBroker) -> None:
+def test_producers_that_want_no_answer_are_reported_by_the_end_of_their_connection(orders: RefBroker) -> None:
     with Wire(orders.bootstrap_servers) as wire:
         dropped = orders.faults.drop("Produce")
         late = orders.faults.delay("Produce", 0.01)
@@ -276,7 +276,7 @@ def test_a_consumer_notices_a_flipped_bit(orders: RefBroker, producer: Producer)
         assert fault.fired > 0
 
 
-def test_an_election_makes_clients_ask_anew_and_lose_nothing(orders: RefBroker, producer: Producer) -> None:
+def test_an_election_makes_clients_ask_again_and_lose_nothing(orders: RefBroker, producer: Producer) -> None:
     with Consumer("orders", bootstrap_servers=orders.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         found = read(consumer, 1)
         assert [orders.elect("orders", 0), orders.elect("orders", 0)] == [1, 2]

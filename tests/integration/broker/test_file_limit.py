@@ -1,4 +1,4 @@
-"""A broker whose process may open no more files: it refuses what would keep some open for good, and serves on."""
+"""A broker whose process may open no more files: it refuses what would keep some open permanently, and serves on."""
 
 from __future__ import annotations
 

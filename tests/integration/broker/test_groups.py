@@ -71,7 +71,7 @@ def test_sessions_go_by_the_clock_of_the_broker(kafka: RefBroker) -> None:
         assert _heartbeat(wire, member) == UNKNOWN_MEMBER
 
 
-def test_members_go_on_after_a_kill(kafka: RefBroker) -> None:
+def test_members_continue_after_a_kill(kafka: RefBroker) -> None:
     with Wire(kafka.bootstrap_servers) as wire:
         member = _join(wire)
     kafka.kill()

@@ -56,7 +56,7 @@ def place(broker: RefBroker, topic: str, partition: int) -> Path:
 
 
 class Load:
-    """A producer and a consumer that run until they are told to stop."""
+    """A producer and a consumer that run until they are asked to stop."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.acknowledged: list[list[int]] = [[] for _ in range(PARTITIONS)]
@@ -142,7 +142,7 @@ def test_nothing_is_lost_when_partitions_move_under_a_producer_and_a_consumer(
     assert sizes == [len(acknowledged) for acknowledged in load.acknowledged]
 
 
-def test_without_the_disk_of_the_metadata_the_broker_ends_and_comes_back_when_it_is_mended(
+def test_without_the_disk_of_the_metadata_the_broker_ends_and_comes_back_when_it_is_repaired(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = SimulatedDisk()

@@ -1,4 +1,4 @@
-"""Data directories of earlier versions: this version opens them, and goes on where they ended."""
+"""Data directories of earlier versions: this version opens them, and continues where they ended."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_open_transaction_can_be_aborted_and_records_follow(stored: RefBroke
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_goes_on_where_it_committed(stored: RefBroker, protocol: str) -> None:
+def test_a_group_continues_where_it_committed(stored: RefBroker, protocol: str) -> None:
     place = TopicPartition("codecs", 3)
     stored.clock.run()  # a group of the consumer protocol makes no two assignments within a second
     with Consumer(

@@ -48,7 +48,7 @@ def contents(kafka: RefBroker) -> list[bytes | None]:
         return values(wire.ask(fetch_request("t", kafka.log("t").log_start_offset), 11))
 
 
-def test_time_stands_still_moves_and_goes_on(kafka: RefBroker) -> None:
+def test_time_is_paused_moves_and_continues(kafka: RefBroker) -> None:
     kafka.create_topic("t", message_timestamp_type="LogAppendTime")
 
     def appended_at() -> int:

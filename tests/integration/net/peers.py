@@ -1,4 +1,4 @@
-"""Small servers on real sockets: a broker that knows three APIs, and peers that are none."""
+"""Small servers on real sockets: a broker that knows three APIs, and peers that are invalid."""
 
 from __future__ import annotations
 

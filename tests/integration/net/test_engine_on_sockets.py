@@ -1,4 +1,4 @@
-"""The engine on real sockets, against a tiny broker and against peers that are none."""
+"""The engine on real sockets, against a tiny broker and against peers that are invalid."""
 
 from __future__ import annotations
 

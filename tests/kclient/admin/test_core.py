@@ -1,4 +1,4 @@
-"""Calls on many things: what is decided stays decided, whatever becomes of the rest."""
+"""Calls on many things: what is decided stays decided, whatever happens to the rest."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_results_come_in_the_order_asked_for_however_many_attempts_they_took() -
     assert list(keyed([{"b": 2, "a": RequestTimedOutError()}, {"a": 1}], "ab").items()) == [("a", 1), ("b", 2)]
 
 
-def test_what_succeeded_is_told_when_the_rest_runs_out_of_time() -> None:
+def test_what_succeeded_is_reported_when_the_rest_runs_out_of_time() -> None:
     with pytest.raises(AdminError) as caught:
         keyed([{"a": 1, "b": RequestTimedOutError("slow")}, KafkaTimeoutError("late")], "ab")
     assert caught.value.results == {"a": 1}
@@ -65,7 +65,7 @@ def test_what_succeeded_is_told_when_the_rest_runs_out_of_time() -> None:
     assert "delete_records did not finish within 10 s; the last error was" in str(caught.value.errors["b"])
 
 
-def test_what_succeeded_is_told_when_the_rest_fails_as_a_whole() -> None:
+def test_what_succeeded_is_reported_when_the_rest_fails_as_a_whole() -> None:
     with pytest.raises(AdminError) as caught:
         keyed([{"a": 1, "b": RequestTimedOutError(), "c": TopicAuthorizationError()}, ClosedError("closed")], "abc")
     assert caught.value.results == {"a": 1}

@@ -122,7 +122,7 @@ def test_the_list_has_the_groups_of_all_brokers_and_the_errors_of_those_that_fai
     assert {node: type(error) for node, error in caught.value.errors.items()} == {2: GroupAuthorizationError}
 
 
-def test_a_filter_that_a_broker_does_not_know_is_not_left_out() -> None:
+def test_a_filter_that_a_broker_does_not_know_is_not_omitted() -> None:
     core = ScriptedCore(Cluster(), {ListGroupsRequest: 4})
     with pytest.raises(AdminError) as caught:
         finished(list_groups(core, [], [GroupType.CLASSIC], soon()))

@@ -208,7 +208,7 @@ def test_an_age_may_be_given_for_what_counts_as_old() -> None:
     assert find(core, max_transaction_timeout=7_200) == []
 
 
-def test_a_topic_that_goes_during_a_search_of_all_is_left_out() -> None:
+def test_a_topic_that_goes_during_a_search_of_all_is_omitted() -> None:
     gone = [UnknownTopicOrPartitionError.code]
     core = over({T1: [opened(7)]}, errors={T0: list(gone)})
     assert [each.partition for each in find(core)] == [T1]
@@ -268,7 +268,7 @@ def test_a_transaction_is_named_in_one_way(named: dict[str, int]) -> None:
      ([opened(7, start=9), opened(8)], "starts at offset 4; open ones start at 5, 9")],
     ids=["none open", "others open"],
 )  # fmt: skip
-def test_an_offset_at_which_nothing_begins_is_told(producers: list[Any], says: str) -> None:
+def test_an_offset_at_which_nothing_begins_is_reported(producers: list[Any], says: str) -> None:
     core = over({T0: producers})
     with pytest.raises(IllegalStateError, match=says):
         abort(core, start_offset=4)

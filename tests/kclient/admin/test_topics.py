@@ -86,7 +86,7 @@ def beside_a_broker_that_answers(*answers: Message | KafkaError, leaves: bool = 
     ],
     ids=["shows it", "behind", "lost", "lost and behind", "lost again and again", "left", "cannot be reached"],
 )
-def test_whoever_made_a_topic_waits_for_each_broker_that_can_be_asked(
+def test_who_made_a_topic_waits_for_each_broker_that_can_be_asked(
     answers: list[Message | KafkaError], leaves: bool, asked: int
 ) -> None:
     core = beside_a_broker_that_answers(*answers, leaves=leaves)

@@ -20,7 +20,7 @@ def test_a_warning_that_holds_the_reason_of_another_one_is_kept_back() -> None:
     assert not told.filter(record("admin 'kclient': metadata could not be updated: could not connect to a:1", 130.0))
 
 
-def test_a_later_outage_is_told_again() -> None:
+def test_a_later_outage_is_reported_again() -> None:
     told = Repetitions()
     assert told.filter(record("could not connect to a:1", 100.0))
     assert told.filter(record("could not connect to a:1", 100.0 + REPEATED_SECONDS))

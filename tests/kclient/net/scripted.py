@@ -1,4 +1,4 @@
-"""A network that does what a test says, and a clock that stands still until a test moves it."""
+"""A network that does what a test says, and a clock that is paused until a test moves it."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_the_version_of_a_request_is_the_newest_that_both_know() -> None:
 @pytest.mark.parametrize(
     ("last_join", "last_sync", "used"), [(9, 5, (9, 5)), (7, 5, (7, 5)), (6, 4, (5, 3)), (5, 3, (5, 3)), (2, 1, (2, 1))]
 )
-def test_a_broker_that_ends_where_groups_were_only_encoded_anew_is_asked_with_the_version_before(
+def test_a_broker_that_ends_where_groups_were_only_encoded_again_is_asked_with_the_version_before(
     last_join: int, last_sync: int, used: tuple[int, int]
 ) -> None:
     scripted = ScriptedEngine()

@@ -107,7 +107,7 @@ def test_an_idle_client_notices_that_its_only_broker_died() -> None:
     assert set(change.errors) == {"boot:9092", "b0:9092"}
 
 
-def test_recovery_is_told_once_and_as_loudly(caplog: pytest.LogCaptureFixture) -> None:
+def test_recovery_is_reported_once_and_as_loudly(caplog: pytest.LogCaptureFixture) -> None:
     scripted = WatchedEngine()
     scripted.start()
     lose_all(scripted)

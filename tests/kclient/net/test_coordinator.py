@@ -124,7 +124,7 @@ def test_coordinator_that_declines_again_and_again_is_looked_up_at_growing_inter
     assert lookup.coordinator.poll(lookup.now).deadline - lookup.now <= 0.12
 
 
-def test_news_of_an_earlier_coordinator_changes_nothing() -> None:
+def test_an_error_of_an_earlier_coordinator_changes_nothing() -> None:
     lookup = CoordinatorLookup()
     lookup.coordinator.want()
     lookup.found(must(lookup.asked()), 2)

@@ -239,7 +239,7 @@ def test_requests_in_flight_fail_in_order_when_the_client_closes() -> None:
     assert all(channel.closed for channel in scripted.network.channels)
 
 
-def test_a_removed_manager_is_not_asked_any_more(engine: Engine) -> None:
+def test_a_removed_manager_is_no_longer_asked(engine: Engine) -> None:
     manager = Crashing()
     engine.add(manager)
     engine.run_turn(0.0)
@@ -262,7 +262,7 @@ def test_a_call_that_was_cancelled_ignores_its_answer() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_is_told_at_once(engine: Engine) -> None:
+def test_a_forked_child_is_reported_immediately(engine: Engine) -> None:
     engine.start()
     reader, writer = os.pipe()
     child = os.fork()

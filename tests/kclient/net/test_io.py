@@ -73,7 +73,7 @@ def frame(payload: bytes) -> bytes:
     return len(payload).to_bytes(4, "big") + payload
 
 
-def test_frames_that_come_together_are_told_apart(pair: Pair) -> None:
+def test_frames_that_come_together_are_distinguished(pair: Pair) -> None:
     payloads = [bytes([number]) * (4 + number * 7) for number in range(20)]
     pair.peer.sendall(b"".join(map(frame, payloads)))
     assert pair.frames(20) == payloads
@@ -163,7 +163,7 @@ def test_what_the_system_does_not_take_goes_out_while_waiting(pair: Pair) -> Non
     assert pair.channel.send([b"x"])
 
 
-def test_nobody_is_told_of_what_went_out_unless_asked(pair: Pair) -> None:
+def test_nobody_is_notified_of_what_went_out_unless_asked(pair: Pair) -> None:
     assert not pair.channel.send([bytes(5_000_000)])
     received = 0
 

@@ -88,7 +88,7 @@ def test_a_new_topic_is_asked_for_at_once_and_alone() -> None:
     assert set(scripted.metadata.cluster.topics) == {"a", "b"}
 
 
-def test_a_topic_nobody_wants_any_more_is_forgotten() -> None:
+def test_a_topic_nobody_wants_is_forgotten() -> None:
     scripted = ScriptedEngine()
     scripted.start(a=1, b=1)
     scripted.metadata.set_topics(["b"])
@@ -155,7 +155,7 @@ def test_a_leader_epoch_never_goes_back_for_the_same_topic() -> None:
     assert known.leader_epoch == 6
 
 
-def test_a_topic_made_again_under_the_same_name_starts_afresh() -> None:
+def test_a_topic_made_again_under_the_same_name_starts_again() -> None:
     view = Cluster().updated(_with(cluster(), topic("t", 1, epoch=9, topic_id=OLD)), asked=["t"], keep=[])
     view = view.updated(_with(cluster(), topic("t", 1, epoch=0, topic_id=NEW)), asked=["t"], keep=[])
     known = view.partition("t", 0)
@@ -169,8 +169,8 @@ def test_partitions_never_get_fewer_for_the_same_topic() -> None:
     view = Cluster().updated(_with(cluster(), topic("t", 3, topic_id=OLD)), asked=["t"], keep=[])
     behind = view.updated(_with(cluster(), topic("t", 1, topic_id=OLD)), asked=["t"], keep=[])
     assert behind.partitions("t") == view.partitions("t")
-    anew = view.updated(_with(cluster(), topic("t", 1, topic_id=NEW)), asked=["t"], keep=[])
-    assert [entry.partition for entry in anew.partitions("t") or ()] == [0]
+    again = view.updated(_with(cluster(), topic("t", 1, topic_id=NEW)), asked=["t"], keep=[])
+    assert [entry.partition for entry in again.partitions("t") or ()] == [0]
 
 
 def test_hints_at_new_leaders_are_taken_when_they_are_newer() -> None:
@@ -360,7 +360,7 @@ def test_too_long_without_metadata_the_client_starts_over() -> None:
     assert scripted.channel.address.sockaddr[0] == "boot"
 
 
-def test_listeners_hear_of_each_update_and_of_a_cluster_that_is_none() -> None:
+def test_listeners_learn_of_each_update_and_of_a_cluster_that_is_invalid() -> None:
     scripted = ScriptedEngine()
     heard: list[int] = []
     scripted.metadata.add_listener(lambda view: heard.append(view.version))

@@ -103,7 +103,7 @@ def test_interrupt_is_raised_in_the_operation_and_comes_out_of_the_call() -> Non
 
 
 @pytest.mark.anyio
-async def test_cancelled_task_lets_an_operation_wait_once_more() -> None:
+async def test_cancelled_task_lets_an_operation_wait_again() -> None:
     steps: list[str] = []
 
     async def put_in_order() -> None:

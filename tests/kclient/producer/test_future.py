@@ -88,7 +88,7 @@ def test_callbacks_come_once_in_order_and_also_late(model: Model) -> None:
     assert called == [0, 1, 2, 3]
 
 
-def test_on_delivery_is_told_through_a_split(model: Model) -> None:
+def test_on_delivery_is_notified_through_a_split(model: Model) -> None:
     told: list[Any] = []
     for number in range(4):
         model.send(b"%d" % number * 30, on_delivery=lambda result, error: told.append((result, error)))
@@ -176,7 +176,7 @@ def test_a_settled_batch_stays_as_it_is() -> None:
         batch.fail(ValueError())
 
 
-def test_the_callback_thread_starts_late_goes_on_after_an_error_and_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_callback_thread_starts_late_continues_after_an_error_and_ends(caplog: pytest.LogCaptureFixture) -> None:
     dispatcher = WorkerDispatcher(ThreadWorker("callbacks-of-a-test"))
     assert not dispatcher.busy
     dispatcher.close(1)

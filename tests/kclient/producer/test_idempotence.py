@@ -97,7 +97,7 @@ def test_a_first_batch_that_was_written_before_counts_as_accepted() -> None:
     assert [stamp(model, request) for request in model.poll()] == [(9, 0, 1), (9, 0, 2)]
 
 
-def test_nothing_follows_the_first_batch_after_one_that_was_refused_for_good() -> None:
+def test_nothing_follows_the_first_batch_after_one_that_was_refused_permanently() -> None:
     model = OneRecordBatches(3)
     model.answer(model.one(), code=InvalidRecordError.code)
     assert stamp(model, model.one()) == (9, 0, 0)
@@ -199,7 +199,7 @@ def test_a_real_gap_is_left_by_a_new_epoch(code: int) -> None:
     assert model.poll() == []
     model.answer(requests[1], code=code)
     model.now += 2
-    # The third is still under way: numbering it anew could write it twice.
+    # The third is still under way: numbering it again could write it twice.
     assert model.poll() == []
     model.answer(requests[2], code=code)
     seen = []
@@ -276,7 +276,7 @@ def test_an_expired_batch_of_which_nothing_is_heard_costs_an_epoch() -> None:
     assert stamp(model, model.one()) == (9, 1, 0)
 
 
-def test_a_batch_after_an_expired_one_is_numbered_anew_if_there_is_a_gap() -> None:
+def test_a_batch_after_an_expired_one_is_renumbered_if_there_is_a_gap() -> None:
     model, requests = full_batches(1, delivery_timeout_ms=31_000)
     model.now += 5
     model.futures.append(model.send(b"second"))

@@ -47,7 +47,7 @@ def test_equal_queues_are_chosen_equally_again() -> None:
     assert 1850 < chosen(model)[0] < 2150
 
 
-def test_partitions_of_silent_brokers_and_without_leaders_are_left_out() -> None:
+def test_partitions_of_silent_brokers_and_without_leaders_are_omitted() -> None:
     model = Model(leaders=[1, 2, None])
     partitions = model.metadata.cluster.partitions("t")
     assert partitions is not None

@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_said(part: str, value: Any, error: type[Exception]
         preparation().prepare(**{**arguments, part: value})
 
 
-def test_headers_of_a_mapping_are_told_how_to_become_pairs() -> None:
+def test_headers_of_a_mapping_learn_how_to_become_pairs() -> None:
     headers = {"ab": b"1"}
     with pytest.raises(TypeError, match=r"items\(\)"):
         preparation().prepare("t", b"v", None, headers, None, None)  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ class OnSend:
         return record
 
 
-def test_an_interceptor_may_leave_out_one_of_its_methods(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_interceptor_may_omit_one_of_its_methods(caplog: pytest.LogCaptureFixture) -> None:
     told: list[Any] = []
 
     class Changes:

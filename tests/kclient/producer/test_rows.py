@@ -150,8 +150,8 @@ def test_a_batch_that_is_full_wakes_the_network_thread(twin: Any) -> None:
     assert model.wakes == 2
 
 
-def test_failed_rows_are_told_by_position_whatever_came_in_between(twin: Any) -> None:
-    """Single records and other rows join the same batches; each future tells of its own."""
+def test_failed_rows_are_reported_by_position_whatever_came_in_between(twin: Any) -> None:
+    """Single records and other rows join the same batches; each future reports its own."""
     rng = random.Random(4)
     model = Model(twin, [1] * 3, linger_ms=1000, batch_size=400, buffer_memory=1 << 30)
     keys = [f"{rng.randrange(1000)}" for _ in range(300)]

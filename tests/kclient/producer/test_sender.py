@@ -476,7 +476,7 @@ def test_what_is_done_about_each_error(code: int, expected: Outcome) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_batches_are_compressed_and_split_all_the_same(codec: str) -> None:
+def test_batches_are_compressed_and_split_nevertheless(codec: str) -> None:
     model = Model(compression_type=codec)
     futures = [model.send(b"%d" % number * 50) for number in range(8)]
     request = model.one()
@@ -507,7 +507,7 @@ def test_a_batch_that_cannot_be_built_fails_alone(monkeypatch: pytest.MonkeyPatc
     assert model.accumulator.used == 0
 
 
-def test_room_is_free_before_anybody_is_told_of_a_settled_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_is_free_before_anybody_is_notified_of_a_settled_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model()
     used: list[int] = []
     monkeypatch.setattr(model.outlet, "settled", lambda batch, callbacks: used.append(model.accumulator.used))
@@ -572,7 +572,7 @@ def test_a_leader_that_the_metadata_does_not_name_is_asked_for() -> None:
     assert model.metadata.updates == 1
 
 
-def test_numbers_go_on_where_they_were_when_a_topic_was_forgotten_for_a_while() -> None:
+def test_numbers_continue_where_they_were_when_a_topic_was_forgotten_for_a_while() -> None:
     model = Model()
     model.send(b"first")
     model.answer(model.one())

@@ -27,7 +27,7 @@ def test_every_message_of_kafka_is_declared_and_no_other(facts: dict[str, Fact])
 
 
 def test_every_declaration_agrees_with_kafkas(facts: dict[str, Fact]) -> None:
-    wrong = [trouble for name, fact in facts.items() for trouble in differences(all_messages()[name], fact)]
+    wrong = [problem for name, fact in facts.items() for problem in differences(all_messages()[name], fact)]
     assert wrong == []
 
 

@@ -33,7 +33,7 @@ def test_a_chunk_can_be_iterated_again_and_at_the_same_time(twin: ModuleType) ->
     assert [(a.offset, b.offset) for a, b in zip(chunk, chunk, strict=True)] == [(n, n) for n in range(6)]
 
 
-def test_chunks_are_independent_of_the_cursor_that_goes_on(twin: ModuleType) -> None:
+def test_chunks_are_independent_of_the_cursor_that_continues(twin: ModuleType) -> None:
     cursor = twin.RecordCursor(DATA, "t", 0, 0)
     chunks = [cursor.take(2) for _ in range(3)]
     assert [offsets(chunk) for chunk in chunks] == [[0, 1], [2, 3], [4, 5]]

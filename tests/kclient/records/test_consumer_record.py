@@ -30,7 +30,7 @@ def test_records_are_made_with_keywords(twin: ModuleType) -> None:
     assert (record.headers, record.leader_epoch) == ((("h", None),), 4)
 
 
-def test_what_is_left_out_is_absent(twin: ModuleType) -> None:
+def test_what_is_omitted_is_absent(twin: ModuleType) -> None:
     record = twin.ConsumerRecord("t")
     assert (record.partition, record.offset, record.timestamp, record.timestamp_type) == (0, 0, -1, 0)
     assert (record.key, record.value, record.headers, record.leader_epoch) == (None, None, (), None)

@@ -225,7 +225,7 @@ def test_a_last_offset_below_all_that_exist_hides_no_batch(twin: ModuleType) -> 
 # Skipping
 
 
-def test_skipping_goes_on_at_the_offset(twin: ModuleType) -> None:
+def test_skipping_continues_at_the_offset(twin: ModuleType) -> None:
     for start in range(5):
         for target in range(start, 8):
             cursor = twin.RecordCursor(THREE_BATCHES, "t", 0, 0)
@@ -259,7 +259,7 @@ def test_control_batches_are_never_handed_out(twin: ModuleType) -> None:
     assert cursor.next_offset == 4
 
 
-def test_aborted_transactions_are_left_out_under_read_committed(twin: ModuleType) -> None:
+def test_aborted_transactions_are_omitted_under_read_committed(twin: ModuleType) -> None:
     data = (
         transactional(b"committed", base_offset=0, producer_id=1)
         + transactional(b"aborted", base_offset=1, producer_id=2)
@@ -325,7 +325,7 @@ def test_a_corrupt_aborted_batch_is_still_an_error(twin: ModuleType) -> None:
         cursor.take()
 
 
-def test_a_marker_that_is_none_is_an_error_under_read_committed(twin: ModuleType) -> None:
+def test_a_marker_that_is_invalid_is_an_error_under_read_committed(twin: ModuleType) -> None:
     data = batch(b"v", producer_id=1, producer_epoch=0, is_transactional=True, is_control=True)
     cursor = twin.RecordCursor(data, "t", 0, 0, read_committed=True)
     with pytest.raises(CorruptRecordError, match="control record"):
@@ -367,7 +367,7 @@ def test_what_a_deserializer_fails_on_is_named_and_waits(twin: ModuleType) -> No
     assert cursor.next_offset == 5
 
 
-def test_a_key_that_cannot_be_deserialized_is_told_apart(twin: ModuleType) -> None:
+def test_a_key_that_cannot_be_deserialized_is_distinguished(twin: ModuleType) -> None:
     cursor = twin.RecordCursor(batch(b"v"), "t", 0, 0, key_deserializer=bind_deserializer("key", int))
     with pytest.raises(DeserializationError) as caught:
         cursor.take()

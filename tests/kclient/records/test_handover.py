@@ -51,7 +51,7 @@ def test_nobody_steps_aside_while_the_flag_is_down() -> None:
 
 
 @pytest.mark.usefixtures("raised_flag")
-def test_hot_paths_step_aside_once_in_a_while_and_go_on() -> None:
+def test_hot_paths_step_aside_once_in_a_while_and_continue() -> None:
     before = times()
     data = many_records()
     after_append = times()

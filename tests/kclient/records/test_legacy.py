@@ -94,7 +94,7 @@ def test_the_wrong_lz4_header_checksum_is_only_right_in_format_0(twin: ModuleTyp
             cursor.take()
 
 
-def test_a_message_cut_off_inside_a_wrapper_is_left_out(twin: ModuleType) -> None:
+def test_a_message_cut_off_inside_a_wrapper_is_omitted(twin: ModuleType) -> None:
     (batch,) = twin.read_batches(wrapper(5, message(0, b"a") + message(1, b"b")[:-1]))
     assert offsets(batch.records()) == [5]
 

@@ -62,7 +62,7 @@ def test_offset_and_epoch_lie_outside_the_checksum() -> None:
 
 
 @pytest.mark.parametrize("missing", [1, 30, 60])
-def test_a_last_batch_that_is_cut_off_is_left_out(twin: ModuleType, missing: int) -> None:
+def test_a_last_batch_that_is_cut_off_is_omitted(twin: ModuleType, missing: int) -> None:
     data = batch(b"a") + batch(b"b" * 100, base_offset=1)
     found = list(twin.read_batches(data[:-missing]))
     assert offsets(found[0].records()) == [0]
@@ -142,7 +142,7 @@ def test_compressed_garbage_is_an_error(twin: ModuleType) -> None:
             found.records()
 
 
-def test_the_delete_horizon_is_told(twin: ModuleType) -> None:
+def test_the_delete_horizon_is_reported(twin: ModuleType) -> None:
     data = bytearray(batch(b"a"))
     data[22] |= 0x40
     (found,) = twin.read_batches(resealed(data))
@@ -159,7 +159,7 @@ def test_header_names_that_are_not_utf8_do_not_stop_a_reader(twin: ModuleType) -
     assert found.records()[0].headers == (("\ufffdame", b"1"), ("ключ", None))
 
 
-def test_records_whose_offsets_go_back_are_read_all_the_same(twin: ModuleType) -> None:
+def test_records_whose_offsets_go_back_are_read_nevertheless(twin: ModuleType) -> None:
     data = bytearray(batch(b"a", b"b", base_offset=5))
     # A record of this size takes a byte each for its size, attributes and deltas.
     data[61 + 3], data[61 + 1 + data[61] // 2 + 3] = 2, 0

@@ -213,7 +213,7 @@ class AsyncFace:
 
 
 def loop_of(model: TransformModel, function: Any, on_error: Any = None, **options: Any) -> Loop:
-    """A loop that stops when there are `model.enough` results; its clock goes on by a hundredth at each look."""
+    """A loop that stops when there are `model.enough` results; its clock continues by a hundredth at each look."""
     given: dict[str, Any] = {"max_records": 3, "max_seconds": 1.0}
     given |= {"clock": itertools.count(0.0, 0.01).__next__, "awaits": False, "drive": drive} | options
     client: Any = AsyncFace(model) if given["awaits"] else model
@@ -288,7 +288,7 @@ def same(record: ConsumerRecord) -> ProducerRecord:
 
 
 def whole(model: TransformModel) -> None:
-    """See that nothing is open, and what counts is what the group has committed; who goes on reads the rest."""
+    """See that nothing is open, and what counts is what the group has committed; who continues reads the rest."""
     assert model.state in ("ready", "uninitialized", "dead")
     assert sorted(model.results) == model.counted
     for tp in model.owned:

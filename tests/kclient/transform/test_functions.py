@@ -1,4 +1,4 @@
-"""The functions an application gives the loop: what becomes of one record, and of records on which they fail."""
+"""The functions an application gives the loop: what happens to one record, and of records on which they fail."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_on_the_async_face_functions_may_be_of_either_kind(function: Any) 
     assert sorted(model.results) == sorted(model.everything * 2)
 
 
-def test_a_record_may_become_nothing_and_is_committed_all_the_same() -> None:
+def test_a_record_may_become_nothing_and_is_committed_nevertheless() -> None:
     model = TransformModel(5)
     model.enough = 5
     run(loop_of(model, lambda record: same(record) if record.partition else None))

@@ -301,7 +301,7 @@ async def test_a_partition_that_cannot_be_loaded_is_nobodys_and_the_others_are_s
 # Give up
 
 
-async def test_a_new_epoch_of_the_leader_unloads_and_loads_anew(harness: Harness, runtime: Runtime) -> None:
+async def test_a_new_epoch_of_the_leader_unloads_and_loads_again(harness: Harness, runtime: Runtime) -> None:
     runtime.set(a=1)
     before = runtime.shard(0)
     elect(harness.broker, TOPIC, 0)
@@ -329,11 +329,11 @@ async def test_a_load_that_is_given_up_ends_after_its_read(
 ) -> None:
     runtime.set(a=1)
     runtime.close()
-    begun, go_on, read = threading.Event(), threading.Event(), FileRange.read
+    begun, proceed, read = threading.Event(), threading.Event(), FileRange.read
 
     def slow_read(records: FileRange) -> bytes:
         begun.set()
-        assert go_on.wait(20)
+        assert proceed.wait(20)
         return read(records)
 
     monkeypatch.setattr(FileRange, "read", slow_read)
@@ -345,7 +345,7 @@ async def test_a_load_that_is_given_up_ends_after_its_read(
     for _ in range(3):
         await asyncio.sleep(0)
     assert not loading.done()
-    go_on.set()
+    proceed.set()
     with pytest.raises(asyncio.CancelledError):
         await loading
 
@@ -414,7 +414,7 @@ async def test_timers_of_a_state_machine_write_when_their_time_has_come(harness:
     assert _log(harness).log_end_offset == 1
 
 
-async def test_a_timer_that_cannot_write_tries_again_if_it_is_told_to(harness: Harness, runtime: Runtime) -> None:
+async def test_a_timer_that_cannot_write_tries_again_if_it_is_asked_to(harness: Harness, runtime: Runtime) -> None:
     context = runtime.shard(0).context
     harness.assign(TOPIC, 7)
     configure(harness, min_insync_replicas="2")

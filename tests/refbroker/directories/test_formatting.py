@@ -68,7 +68,7 @@ def test_a_release_stands_for_its_last_metadata_version(release: str, level: int
 
 
 @pytest.mark.parametrize("release", ["2.8", "4.4", "4", "four", "4.3-IV9"])
-def test_a_release_that_is_none_is_an_error_that_names_those_there_are(release: str) -> None:
+def test_a_release_that_is_invalid_is_an_error_that_names_those_there_are(release: str) -> None:
     with pytest.raises(ConfigError, match=r"Unknown metadata\.version .*3\.3-IV3, .*4\.3-IV0"):
         release_level(release)
 
@@ -103,7 +103,7 @@ def test_levels_that_cannot_be(given: dict[str, int], release: str | None, dynam
         plan_levels(given, release, dynamic_quorum=dynamic)
 
 
-def test_a_controller_must_be_told_where_its_voters_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_controller_must_be_notified_where_its_voters_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "server.properties"
     settings = f"process.roles=broker,controller\nnode.id=1\nlog.dirs={tmp_path / 'data'}\n"
     config.write_text(settings)

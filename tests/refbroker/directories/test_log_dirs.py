@@ -1,4 +1,4 @@
-"""Several data directories: where partitions go, what a failing disk takes with it, and what the cluster is told."""
+"""Several data directories: the choice for new partitions, the effects of a failing disk, and the metadata."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def test_a_broker_whose_directories_are_all_cordoned_gets_no_topics(harnes
 
 
 @pytest.mark.asyncio
-async def test_a_directory_that_is_none_of_the_brokers_cannot_be_cordoned(harness: Harness) -> None:
+async def test_a_directory_that_is_not_the_brokers_cannot_be_cordoned(harness: Harness) -> None:
     result = set_on_broker(harness, "cordoned.log.dirs", "/elsewhere")
     assert result.error_code == errors.InvalidRequestError.code
     assert "Missing entries : /elsewhere" in result.error_message
@@ -183,7 +183,7 @@ async def test_a_failing_disk_costs_its_own_partitions_only(harness: Harness, di
 
 
 @pytest.mark.asyncio
-async def test_reads_of_an_offline_directory_are_told_so(harness: Harness, disk: SimulatedDisk) -> None:
+async def test_reads_of_an_offline_directory_get_the_error(harness: Harness, disk: SimulatedDisk) -> None:
     await spread(harness)
     partition = await fail(harness, disk, "one")
     topic = ListOffsetsRequest.ListOffsetsTopic(
@@ -226,7 +226,9 @@ async def test_an_offline_directory_is_described_with_its_error(harness: Harness
 
 
 @pytest.mark.asyncio
-async def test_after_the_disk_is_mended_a_restart_brings_everything_back(harness: Harness, disk: SimulatedDisk) -> None:
+async def test_after_the_disk_is_repaired_a_restart_brings_everything_back(
+    harness: Harness, disk: SimulatedDisk
+) -> None:
     await spread(harness)
     before = metadata_of(harness, "spread")
     lost = partitions_in(harness, "spread", "one")
@@ -288,7 +290,7 @@ async def test_the_broker_starts_without_a_directory_that_cannot_be_opened(
     assert [each.is_online for each in harness.broker.logs.directories] == [True, False, True]
     told = metadata_of(harness, "spread")
     assert sorted(partition for partition, one in told.items() if one.leader_id == -1) == sorted(lost)
-    # A log that may be on the disk that is away is not made anew.
+    # A log that may be on the disk that is away is not created again.
     assert all(harness.broker.logs.get("spread", partition) is None for partition in lost)
     disk.heal()
     harness.restart()
@@ -296,7 +298,7 @@ async def test_the_broker_starts_without_a_directory_that_cannot_be_opened(
 
 
 @pytest.mark.asyncio
-async def test_partitions_of_a_directory_that_was_replaced_begin_anew(harness: Harness, tmp_path: Path) -> None:
+async def test_partitions_of_a_directory_that_was_replaced_start_again(harness: Harness, tmp_path: Path) -> None:
     await spread(harness)
     lost = partitions_in(harness, "spread", "one")
     harness.broker.logs.close()

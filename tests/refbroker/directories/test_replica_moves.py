@@ -72,16 +72,16 @@ def produce(harness: Harness, count: int, size: int = 100) -> None:
 
 
 class Hold:
-    """Holds copying in the worker thread until a test lets it go on."""
+    """Holds copying in the worker thread until a test lets it continue."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun = asyncio.Event()
-        self._go_on = asyncio.Event()
+        self._continue = asyncio.Event()
         original, loop = replica_moves._copy, asyncio.get_running_loop()
 
         def copy(future: PartitionLog, records: Any) -> None:
             loop.call_soon_threadsafe(self.begun.set)
-            asyncio.run_coroutine_threadsafe(self._go_on.wait(), loop).result(20)
+            asyncio.run_coroutine_threadsafe(self._continue.wait(), loop).result(20)
             original(future, records)
 
         monkeypatch.setattr(replica_moves, "_copy", copy)
@@ -89,7 +89,7 @@ class Hold:
 
     def release(self) -> None:
         self._restore()
-        self._go_on.set()
+        self._continue.set()
 
 
 @pytest.mark.asyncio
@@ -218,7 +218,7 @@ def delete_records(harness: Harness, before: int) -> None:
 
 
 @pytest.mark.asyncio
-async def test_compaction_leaves_a_log_alone_that_moves_and_goes_on_where_it_was(
+async def test_compaction_leaves_a_log_alone_that_moves_and_continues_where_it_was(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     produce(harness, 20)
@@ -317,7 +317,7 @@ async def test_moves_are_no_faster_than_the_throttle_lets_them(
 
 
 @pytest.mark.asyncio
-async def test_a_move_that_was_interrupted_goes_on_after_the_next_start(
+async def test_a_move_that_was_interrupted_continues_after_the_next_start(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replica_moves, "COPY_BYTES", 2000)
@@ -382,7 +382,7 @@ async def test_of_copies_in_several_directories_one_is_filled_further(harness: H
 
 
 @pytest.mark.asyncio
-async def test_a_copy_that_is_ahead_of_the_log_begins_anew(harness: Harness) -> None:
+async def test_a_copy_that_is_ahead_of_the_log_starts_again(harness: Harness) -> None:
     produce(harness, 20)
     ask(harness, "two")
     await moved(harness)

@@ -35,7 +35,7 @@ def test_each_request_has_the_next_epoch(sessions: FetchSessions) -> None:
     assert sessions.resume(session.session_id, 4, True, 0) is session
 
 
-def test_epochs_begin_anew_at_1_after_the_largest(sessions: FetchSessions) -> None:
+def test_epochs_start_again_at_1_after_the_largest(sessions: FetchSessions) -> None:
     session = create(sessions)
     session.epoch = INT32_MAX
     sessions.resume(session.session_id, INT32_MAX, True, 0)

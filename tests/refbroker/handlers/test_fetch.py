@@ -128,7 +128,7 @@ async def test_an_error_does_not_wait(harness: Harness) -> None:
     assert partitions(answer)[1].error_code == OffsetOutOfRangeError.code
 
 
-async def test_what_there_is_not_does_not_wait_alone_and_lets_others_wait(harness: Harness) -> None:
+async def test_what_does_not_exist_does_not_wait_alone_and_lets_others_wait(harness: Harness) -> None:
     topic_id = harness.create("t")
     unknown = want(UUID(int=77), 3)
     alone = partitions(fetch(harness, unknown, want(topic_id, 9), max_wait_ms=20_000))
@@ -160,7 +160,7 @@ async def test_deleting_the_topic_ends_the_wait(harness: Harness) -> None:
     for isolation_level in (0, 1):
         waiting = fetch(harness, want(topic_id, 0), max_wait_ms=20_000, isolation_level=isolation_level)
         harness.broker.metadata.append([RemoveTopicRecord(topic_id=topic_id)])
-        # Its name was known when the wait began, and it is the name that is not there any more.
+        # Its name was known when the wait began, and it is the name that is no longer there.
         assert partitions(await waiting)[0].error_code == UnknownTopicOrPartitionError.code
         topic_id = harness.create("t")
 
@@ -193,7 +193,7 @@ async def test_an_older_fetch_is_refused_without_the_leaders_name(harness: Harne
     assert answer.node_endpoints == []
 
 
-async def test_a_reader_of_another_history_is_told_where_the_two_part(harness: Harness) -> None:
+async def test_a_reader_of_another_history_learns_where_the_two_part(harness: Harness) -> None:
     topic_id = harness.create("t")
     harness.produce("t", b"a", b"b")
     harness.restart()
@@ -265,7 +265,7 @@ async def test_a_session_from_which_everything_was_taken_ends(harness: Harness) 
     assert ended.error_code == FetchSessionIdNotFoundError.code
 
 
-async def test_a_session_that_went_on_meanwhile_does_not_answer_who_waited(harness: Harness) -> None:
+async def test_a_session_that_continued_meanwhile_does_not_answer_who_waited(harness: Harness) -> None:
     topic_id = harness.create("t")
     session = fetch(harness, want(topic_id, 0), session_epoch=0).session_id
     overtaken = fetch(harness, session_id=session, session_epoch=1, max_wait_ms=20_000)
@@ -284,7 +284,7 @@ async def test_a_partition_that_gave_records_is_read_last_the_next_time(harness:
     answer = fetch(harness, want(topic_id, 0, 1), session_epoch=0, max_bytes=1)
     session = answer.session_id
     assert [len(data.records) > 0 for data in partitions(answer).values()] == [True, False]
-    # Not even told to go on, the other one has its turn.
+    # Not even told to continue, the other one has its turn.
     again = fetch(harness, session_id=session, session_epoch=1, max_bytes=1)
     assert list(partitions(again)) == [1]
 

@@ -196,7 +196,7 @@ def beginning(value: object) -> str | None:
     ],
     ids=beginning,
 )
-async def test_of_all_that_is_wrong_with_replicas_placed_by_hand_the_first_is_told(
+async def test_of_all_that_is_wrong_with_replicas_placed_by_hand_the_first_is_reported(
     harness: Harness, partitions: list[tuple[int, list[int]]], text: str
 ) -> None:
     join(harness, 2)
@@ -204,7 +204,7 @@ async def test_of_all_that_is_wrong_with_replicas_placed_by_hand_the_first_is_to
     assert place(harness, *partitions) == [("t", errors.InvalidReplicaAssignmentError.code, text)]
 
 
-async def test_what_else_is_wrong_with_a_topic_is_told_before_its_placement(harness: Harness) -> None:
+async def test_what_else_is_wrong_with_a_topic_is_reported_before_its_placement(harness: Harness) -> None:
     harness.create("there")
     twice = (0, [1]), (0, [1])
     null = [CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value=None)]

@@ -1,4 +1,4 @@
-"""Produce: what is stored, what is refused and how the client is told."""
+"""Produce: what is stored, what is refused and how the client is reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from refbroker.handlers.context import CloseConnectionError
 from tests.support.broker_harness import Harness, batch, produce_request
 
 
-async def test_offsets_go_on_where_they_ended(harness: Harness) -> None:
+async def test_offsets_continue_where_they_ended(harness: Harness) -> None:
     harness.create("t")
     assert [harness.produce("t", b"a", b"b").base_offset, harness.produce("t", b"c").base_offset] == [0, 2]
 

@@ -67,7 +67,7 @@ def fetch_request(*, offset: int = 0, committed: bool = True, wait_ms: int = 0, 
 
 
 def read(harness: Harness, *, offset: int = 0) -> tuple[list[int], list[tuple[int, int]]]:
-    """The offsets of the batches that a committed reader gets, and the aborted transactions it is told of."""
+    """The offsets of the batches that a committed reader gets, and the aborted transactions it is notified of."""
     [topic] = harness.send(fetch_request(offset=offset), 11).responses
     [part] = topic.partitions
     aborted = [(one.producer_id, one.first_offset) for one in part.aborted_transactions]
@@ -147,7 +147,7 @@ async def test_a_restart_knows_what_is_open_and_what_was_aborted(harness: Harnes
         if again:
             await harness.restarted(clean=not crash)
         assert stable(harness) == (13, 13)
-        # Of a segment whose transaction was aborted in the next one the readers are told, too.
+        # Of a segment whose transaction was aborted in the next one the readers are notified, too.
         assert read(harness, offset=9) == ([9], [(two.producer_id, 9)])
         assert read(harness, offset=10) == ([10, 11, 12], [(two.producer_id, 9)])
 
@@ -203,7 +203,7 @@ async def test_a_partition_that_is_refused_does_not_hold_up_the_others(harness: 
     assert (stable(harness), stable(harness, 1)) == ((0, 0), (0, 1))
 
 
-async def test_without_its_coordinator_a_producer_is_told_to_try_again(harness: Harness) -> None:
+async def test_without_its_coordinator_a_producer_is_asked_to_try_again(harness: Harness) -> None:
     one = producer(harness)
     assert one.send("t", b"a").error_code == NONE
     harness.restart(clean=False)
@@ -256,7 +256,7 @@ async def test_records_wait_a_little_for_the_end_of_the_transaction_before(harne
     assert stable(harness) == (2, 2)
 
 
-async def test_older_clients_are_told_to_try_again_at_once(harness: Harness) -> None:
+async def test_older_clients_are_asked_to_try_again_at_once(harness: Harness) -> None:
     harness.create("u")
     one = producer(harness, transactions=1)
     one.add("t")
@@ -307,7 +307,7 @@ async def test_any_other_reader_does_not_wait_for_the_end(harness: Harness) -> N
 # Compaction
 
 
-async def test_a_producer_whose_batches_were_all_compacted_away_goes_on_after_a_restart(harness: Harness) -> None:
+async def test_a_producer_whose_batches_were_all_compacted_away_continues_after_a_restart(harness: Harness) -> None:
     harness.create("c", cleanup_policy="compact", min_cleanable_dirty_ratio="0.0")
     one, other = RawProducer(harness.send, None), RawProducer(harness.send, None)
     one.init()

@@ -35,7 +35,7 @@ def test_a_damaged_checkpoint_is_refused_by_name(tmp_path: Path, text: str) -> N
 
 
 @pytest.mark.parametrize("name", [cp.RECOVERY_POINTS, cp.LOG_START_OFFSETS, cp.CLEANER_OFFSETS])
-def test_whether_all_checkpoints_could_be_read_is_told(tmp_path: Path, name: str) -> None:
+def test_whether_all_checkpoints_could_be_read_is_reported(tmp_path: Path, name: str) -> None:
     cp.write_offsets(FILES, tmp_path / name, {("orders", 0): 7})
     assert OffsetCheckpoints(FILES, tmp_path).read()
     (tmp_path / name).write_text("0\n2\norders 0 1\n")

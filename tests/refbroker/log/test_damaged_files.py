@@ -1,4 +1,4 @@
-"""What a start reads of each file, and what it does without one that is damaged."""
+"""What a start reads of each file, and what it works without one that is damaged."""
 
 from __future__ import annotations
 

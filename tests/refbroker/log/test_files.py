@@ -14,7 +14,7 @@ FILES = Files(durable=False)
 
 
 @pytest.mark.parametrize("most", [1, 3, 4, 1000])
-def test_a_write_that_the_system_breaks_off_goes_on_where_it_ended(
+def test_a_write_that_the_system_breaks_off_continues_where_it_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     def pwritev(fd: int, parts: Sequence[memoryview], position: int) -> int:
@@ -37,7 +37,7 @@ def test_a_write_of_more_parts_than_the_system_takes_at_once_keeps_their_order(t
 
 @pytest.mark.parametrize("most", [1, 3, 1000])
 @pytest.mark.parametrize(("size", "found"), [(0, b""), (6, b"cdefgh"), (7, b"cdefghi"), (20, b"cdefghi")])
-def test_a_read_that_the_system_breaks_off_goes_on_up_to_the_end_of_the_file(
+def test_a_read_that_the_system_breaks_off_continues_up_to_the_end_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, size: int, found: bytes
 ) -> None:
     pread = os.pread

@@ -31,7 +31,7 @@ def test_the_recovery_point_moves_when_the_disk_is_done(log: PartitionLog) -> No
     assert (log.recovery_point, log.unflushed_records) == (3, 2)
 
 
-def test_a_segment_that_was_flushed_while_active_is_flushed_once_more_when_it_is_rolled(log: PartitionLog) -> None:
+def test_a_segment_that_was_flushed_while_active_is_flushed_again_when_it_is_rolled(log: PartitionLog) -> None:
     append(log, 3)
     log.flush()
     assert log.begin_flush(up_to_active=True) is None
@@ -159,7 +159,7 @@ def test_power_that_goes_after_a_clean_stop_takes_nothing(
     store = PowerlessStore(tmp_path)
     fill(store.log())
     if flushed:
-        # Of the active segment this leaves out the indexes.
+        # Of the active segment this omits the indexes.
         store.log().flush()
     before = read_all(store.log())
     store.close()
@@ -213,7 +213,7 @@ def roll_during_a_flush(store: PowerlessStore) -> None:
 
 
 def recover_then_roll(store: PowerlessStore) -> None:
-    """After a clean stop the recovery point is the log end, and a crash has the indexes made anew."""
+    """After a clean stop the recovery point is the log end, and a crash has the indexes created again."""
     store.close()
     store.log()
     store.crash()
@@ -244,7 +244,7 @@ def lose_the_end_then_roll(store: PowerlessStore) -> None:
         lose_the_end_then_roll,
     ],
 )
-def test_indexes_that_are_not_on_the_disk_are_made_anew_although_the_records_are(
+def test_indexes_that_are_not_on_the_disk_are_created_again_although_the_records_are(
     tmp_path: Path, seed: int, work: Callable[[PowerlessStore], None]
 ) -> None:
     store = PowerlessStore(tmp_path)
@@ -326,6 +326,6 @@ def test_a_checkpoint_is_written_when_it_has_changed_and_only_the_one_that_is_as
     assert (store.directory / LOG_START_OFFSETS).read_text() == "0\n1\norders 0 2\n"
     assert (store.directory / RECOVERY_POINTS).read_text() == "0\n1\norders 0 0\n"
     manager.checkpoint()
-    # One less than the log end, for as long as the indexes of the segment that ends there are not on the disk.
+    # One less than the log end, for as long as the indexes of the segment that ends do not exist on the disk.
     assert (store.directory / RECOVERY_POINTS).read_text() == "0\n1\norders 0 4\n"
     assert (store.directory / HIGH_WATERMARKS).read_text() == "0\n1\norders 0 5\n"

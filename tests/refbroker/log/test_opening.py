@@ -134,7 +134,7 @@ def test_a_directory_without_meta_properties_beside_used_ones_is_refused(paths: 
     assert all(directory.is_online for directory in open_and_close(paths).directories)
 
 
-def test_a_formatting_that_was_interrupted_goes_on(tmp_path: Path, disk: SimulatedDisk) -> None:
+def test_a_formatting_that_was_interrupted_continues(tmp_path: Path, disk: SimulatedDisk) -> None:
     paths = [tmp_path / name for name in ("meta", "one", "two")]
     disk.fail(path_prefix=paths[0] / "meta.properties")
     with pytest.raises(KafkaStorageError, match="cannot start without its metadata log"):
@@ -255,7 +255,7 @@ class InterruptedFiles(Files):
         raise KeyboardInterrupt
 
 
-def test_an_interrupted_start_lets_go_of_the_directories(tmp_path: Path) -> None:
+def test_an_interrupted_start_releases_the_directories(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         LogManager.open([tmp_path], "cluster", 1, files=InterruptedFiles())
     open_and_close([tmp_path])

@@ -88,7 +88,7 @@ def test_a_range_stays_readable_when_its_log_is_deleted(log: PartitionLog) -> No
     assert held.read() == expected
 
 
-def test_waiting_fetches_are_told_of_an_append(log: PartitionLog) -> None:
+def test_waiting_fetches_are_notified_of_an_append(log: PartitionLog) -> None:
     seen: list[int] = []
     log.on_append.append(lambda appended: seen.append(appended.high_watermark))
     append(log, 3)
@@ -260,7 +260,7 @@ def test_deleted_records_are_out_of_range(log: PartitionLog) -> None:
     assert len(log.read(6, 100).records) == 0
 
 
-def test_the_end_of_a_leader_epoch_is_told(log: PartitionLog) -> None:
+def test_the_end_of_a_leader_epoch_is_reported(log: PartitionLog) -> None:
     append(log, 5, epoch=1)
     append(log, 5, epoch=4)
     assert log.end_offset_for_epoch(1) == (1, 5)

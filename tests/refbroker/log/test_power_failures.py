@@ -154,7 +154,7 @@ class Trial:
         self.model.flushed = end
 
     def flush_in_pieces(self) -> None:
-        """A flush in a worker thread, while the log goes on."""
+        """A flush in a worker thread, while the log continues."""
         flush = self.log.begin_flush(up_to_active=self.rng.random() < 0.5)
         if flush is not None:
             self.append()
@@ -245,7 +245,7 @@ class Trial:
             assert by_time.offset <= at
 
     def check_producers(self) -> None:
-        """Each producer whose records are there is remembered with its last sequence, and goes on from it."""
+        """Each producer whose records are there is remembered with its last sequence, and continues from it."""
         known = {producer.producer_id: producer.last_sequence for producer in self.log.producers()}
         for producer in (*PLAIN, *TRANSACTIONAL):
             there = [

@@ -45,7 +45,7 @@ async def test_an_idle_producer_is_forgotten_after_a_time_that_can_be_changed(ha
     assert harness.send(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0].error_code == 0
     harness.broker.logs.remove_expired_producers(harness.clock())
     assert remembered(harness) == 0
-    # It is not known any more, and goes on where it is.
+    # It is no longer known, and continues where it is.
     assert producer.send("t").error_code == 0
 
 

@@ -63,7 +63,7 @@ def test_a_new_epoch_starts_at_sequence_zero(log: PartitionLog) -> None:
         send(log, 0, 5, epoch=0)
 
 
-def test_a_producer_that_is_not_known_goes_on_from_any_sequence(log: PartitionLog) -> None:
+def test_a_producer_that_is_not_known_continues_from_any_sequence(log: PartitionLog) -> None:
     assert send(log, 4711).base_offset == 0
     assert send(log, 4712).base_offset == 1
 
@@ -93,7 +93,7 @@ def test_a_transactional_batch_outside_a_transaction_is_refused(log: PartitionLo
 
 
 @pytest.mark.parametrize("kind", [COMMIT, ABORT])
-def test_a_transaction_that_has_ended_is_told_as_none(log: PartitionLog, kind: int) -> None:
+def test_a_transaction_that_has_ended_is_reported_as_none(log: PartitionLog, kind: int) -> None:
     data = make_batch(producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
     log.append(data, leader_epoch=0, now_ms=START_MS, verified=True)
     assert log.producers()[0].current_txn_first_offset == 0

@@ -1,4 +1,4 @@
-"""What a start makes of what it finds: clean stops are trusted, anything else is checked and mended."""
+"""What a start makes of what it finds: clean stops are trusted, anything else is checked and repaired."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_producers_whose_records_were_all_deleted_are_not_recovered(store: Store
     assert [producer.producer_id for producer in store.log().producers()] == [8]
 
 
-def test_indexes_are_made_anew_as_they_were(store: Store) -> None:
+def test_indexes_are_created_again_as_they_were(store: Store) -> None:
     fill(store.log())
     store.close()
     expected = index_files(store)
@@ -87,7 +87,7 @@ def test_indexes_are_made_anew_as_they_were(store: Store) -> None:
     assert index_files(store) == expected
 
 
-def test_a_missing_index_is_made_anew_even_after_a_clean_stop(store: Store) -> None:
+def test_a_missing_index_is_created_again_even_after_a_clean_stop(store: Store) -> None:
     log = store.log()
     fill(log)
     store.close()
@@ -101,7 +101,7 @@ def test_a_missing_index_is_made_anew_even_after_a_clean_stop(store: Store) -> N
     assert index_files(store) == expected
 
 
-def test_a_missing_time_index_is_made_anew_even_after_a_clean_stop(store: Store) -> None:
+def test_a_missing_time_index_is_created_again_even_after_a_clean_stop(store: Store) -> None:
     fill(store.log())
     store.close()
     expected = index_files(store)
@@ -177,7 +177,7 @@ def test_damage_in_the_middle_ends_the_log_there_and_drops_later_segments(store:
     assert [offset for offset, _, _ in read_all(log)] == list(range(end))
 
 
-def test_a_log_that_ends_before_its_start_begins_anew_there(store: Store) -> None:
+def test_a_log_that_ends_before_its_start_starts_again_there(store: Store) -> None:
     log = store.log()
     fill(log, 20)
     log.delete_records(40)

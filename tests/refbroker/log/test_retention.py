@@ -1,4 +1,4 @@
-"""What a log forgets: by time, by size, by its start; and what becomes of the files."""
+"""What a log forgets: by time, by size, by its start; and what happens to the files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_what_is_older_than_the_limit_goes(store: Store, policy: tuple[str, ...]
         log.read(29, 100)
 
 
-def test_a_segment_is_as_young_as_its_youngest_record(store: Store) -> None:
+def test_a_segment_is_as_recent_as_its_latest_record(store: Store) -> None:
     config = dataclasses.replace(SMALL, retention_ms=DAY_MS)
     log = store.log(config)
     append(log, 1, timestamp=START_MS + 5000)
@@ -251,7 +251,7 @@ async def test_records_that_come_during_a_round_are_not_of_the_future(
     assert not caplog.records
 
 
-async def test_retention_lets_go_of_a_log_that_is_deleted_or_compacted_meanwhile(
+async def test_retention_releases_a_log_that_is_deleted_or_compacted_meanwhile(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("refbroker.log.manager.SEGMENTS_IN_A_ROW", 1)

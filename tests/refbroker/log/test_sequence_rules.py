@@ -1,6 +1,6 @@
 """Which batch of a producer a partition takes, by table: what it knows of the producer, and what comes.
 
-Each rule once more after a crash of the broker, which must not have forgotten what it depends on.
+Each rule again after a crash of the broker, which must not have forgotten what it depends on.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ SEVEN: list[Batch | Marker] = [Batch(number) for number in range(7)]
 OPEN: list[Batch | Marker] = [Batch(0, verified=1)]
 OPEN_2: list[Batch | Marker] = [Batch(0, verified=2)]
 
-# What is known, what comes, and what becomes of it: STORED, the offset of the batch that it repeats, or the error.
+# What is known, what comes, and what happens to it: STORED, the offset of the batch that it repeats, or the error.
 RULES: list[tuple[str, list[Batch | Marker], Batch | Marker, object]] = [
     ("a producer that is not known begins at 0", [], Batch(0), STORED),
     ("or wherever it is", [], Batch(4711), STORED),
@@ -96,7 +96,7 @@ RULES: list[tuple[str, list[Batch | Marker], Batch | Marker, object]] = [
     ("the fifth of the last again", SEVEN, Batch(2), 2),
     ("an older one again", SEVEN, Batch(1), OUT_OF_ORDER),
     ("one that is known with another size", SEVEN, Batch(5, count=2), OUT_OF_ORDER),
-    ("of several records the first offset is told", [Batch(0), Batch(1, count=3)], Batch(1, count=3), 1),
+    ("of several records the first offset is reported", [Batch(0), Batch(1, count=3)], Batch(1, count=3), 1),
     ("0 follows the last sequence there is", [Batch(LAST)], Batch(0), STORED),
     ("not 1", [Batch(LAST)], Batch(1), OUT_OF_ORDER),
     ("a batch over the edge", [Batch(LAST - 1)], Batch(LAST, count=3), STORED),
@@ -115,11 +115,11 @@ RULES: list[tuple[str, list[Batch | Marker], Batch | Marker, object]] = [
     ("a record of no transaction in between", OPEN, Batch(1), NO_TRANSACTION),
     ("one that has been committed", [*OPEN, Marker()], Batch(1, transactional=True), NO_TRANSACTION),
     ("one that has been aborted", [*OPEN, Marker(commit=False)], Batch(1, transactional=True), NO_TRANSACTION),
-    ("the next one of version 1 goes on", [*OPEN, Marker()], Batch(1, verified=1), STORED),
+    ("the next one of version 1 continues", [*OPEN, Marker()], Batch(1, verified=1), STORED),
     ("also with no transaction", [*OPEN, Marker()], Batch(1), STORED),
     ("and not from 0", [*OPEN, Marker()], Batch(0, count=2, verified=1), OUT_OF_ORDER),
     ("what was in it is known still", [*OPEN, Marker()], Batch(0, transactional=True), 0),
-    ("the next one of version 2 begins anew", [*OPEN_2, Marker(1, version=2)], Batch(0, 1, verified=2), STORED),
+    ("the next one of version 2 starts again", [*OPEN_2, Marker(1, version=2)], Batch(0, 1, verified=2), STORED),
     ("and not elsewhere ", [*OPEN_2, Marker(1, version=2)], Batch(1, 1, verified=2), OUT_OF_ORDER),
     ("what comes late of the one before", [*OPEN_2, Marker(1, version=2)], Batch(1, verified=2), OLD_EPOCH),
     ("also unasked", [*OPEN_2, Marker(1, version=2)], Batch(1, transactional=True), OLD_EPOCH),

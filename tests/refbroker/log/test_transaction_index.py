@@ -182,7 +182,7 @@ def test_it_is_the_same_after_a_restart_whatever_was_lost(store: Store, clean: b
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_damaged_one_is_made_anew(store: Store, clean: bool) -> None:
+def test_a_damaged_one_is_created_again(store: Store, clean: bool) -> None:
     log = store.log()
     expected = some_transactions(log)
     store.close() if clean else store.crash()

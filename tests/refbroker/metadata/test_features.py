@@ -1,4 +1,4 @@
-"""Features of the cluster: which are told, and which changes of their levels are refused and why."""
+"""Features of the cluster: which are notified, and which changes of their levels are refused and why."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_new_cluster_is_at_the_latest_level(harness: Harness) -> None:
     assert told(harness) == {"metadata.version": LATEST, **others()}
 
 
-async def test_older_clients_are_not_told_of_features_that_can_be_off(harness: Harness) -> None:
+async def test_older_clients_do_not_receive_features_that_can_be_off(harness: Harness) -> None:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     older, newer = (harness.send(request, version).supported_features for version in (3, 4))
     assert {feature.name for feature in newer if feature.min_version == 0} == {"group.version", "transaction.version"}
@@ -68,7 +68,7 @@ async def test_features_that_only_kafka_has_are_kept_and_not_told(harness: Harne
     await harness.broker.metadata.take_snapshot()
     harness.restart()
     assert harness.broker.metadata.image.features == {"metadata.version": LATEST, **others(), "share.version": 1}
-    # Who does without them can take them away.
+    # Who works without them can take them away.
     assert update(harness, ("share.version", 0, SAFE)).error_code == 0
     assert "share.version" not in harness.broker.metadata.image.features
 

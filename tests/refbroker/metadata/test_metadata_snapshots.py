@@ -177,7 +177,7 @@ def test_a_cluster_at_an_old_level_gets_no_records_it_cannot_have() -> None:
     records = list(image_records(image))
     kinds = {record.message_name for record in records}
     assert not kinds & {"RegisterControllerRecord", "UserScramCredentialRecord", "DelegationTokenRecord"}
-    # What came later is left out: directories, eligible leaders.
+    # What came later is omitted: directories, eligible leaders.
     data = b"".join(encode_snapshot(Snapshot(records), 1, 7, START_MS))
     values = [record.value for batch in read_batches(data) if not batch.is_control for record in batch.records()]
     decoded = [decode_metadata_record(value) for value in values]
@@ -298,7 +298,7 @@ async def test_changes_while_one_is_written_are_not_in_it(harness: Harness, monk
     assert image.config(2, "a") == {"retention.ms": "1"}
 
 
-async def test_there_is_none_of_what_is_not_in_the_log_for_good(tmp_path: Path) -> None:
+async def test_there_is_no_such_one_of_what_is_not_in_the_log_permanently(tmp_path: Path) -> None:
     disk = SimulatedDisk()
     harness = Harness(tmp_path / "data", files=disk)
     disk.fail(operation="fsync")
@@ -315,7 +315,7 @@ async def test_there_is_none_of_what_is_not_in_the_log_for_good(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_a_restart_begins_with_the_newest_one_and_goes_on_with_the_log(harness: Harness, clean: bool) -> None:
+async def test_a_restart_begins_with_the_newest_one_and_continues_with_the_log(harness: Harness, clean: bool) -> None:
     harness.broker.metadata.append(EVERYTHING[10:])
     harness.create("a", 3, retention_ms="1000")
     await harness.broker.metadata.take_snapshot()

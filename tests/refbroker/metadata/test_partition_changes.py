@@ -88,7 +88,7 @@ async def test_only_an_unclean_election_chooses_a_replica_that_was_not_in_sync(h
     assert (found.leader, found.isr, found.leader_recovery_state) == (1, [1], 1)
 
 
-async def test_an_eligible_leader_is_as_good_as_one_in_sync_when_none_is(harness: Harness) -> None:
+async def test_an_eligible_leader_is_equal_to_one_in_sync_when_none_is(harness: Harness) -> None:
     topic_id = harness.create("t")
     change(harness, topic_id, isr=[], leader=NO_LEADER, eligible_leader_replicas=[2, 1])
     assert elect(harness, PREFERRED, {"t": [0]}) == {("t", 0): OK}

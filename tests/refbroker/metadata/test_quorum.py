@@ -1,4 +1,4 @@
-"""The quorum of one: its epochs, its voters, and the files by which Apache Kafka goes on where this broker stopped."""
+"""The quorum of one: its epochs, its voters, and the files with which Apache Kafka continues."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ async def test_the_only_voter_leads_and_has_caught_up(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_old_versions_do_without_nodes_and_directories(tmp_path: Path, version: int) -> None:
+async def test_old_versions_work_without_nodes_and_directories(tmp_path: Path, version: int) -> None:
     format_with_voters(tmp_path / "data", 1)
     harness = Harness(tmp_path / "data")
     assert describe(harness, 2, ("__cluster_metadata", [0])).topics[0].partitions[0].current_voters[
@@ -279,7 +279,7 @@ async def test_a_replica_that_kafka_left_eligible_is_in_sync_again(harness: Harn
 
 
 @pytest.mark.parametrize("among", [True, False])
-async def test_the_metadata_log_is_where_it_is_told_to_be(tmp_path: Path, among: bool) -> None:
+async def test_the_metadata_log_is_where_it_is_asked_to_be(tmp_path: Path, among: bool) -> None:
     data, other = tmp_path / "data", tmp_path / "metadata"
     settings = {
         "log.dirs": f"{data},{other}" if among else str(data),

@@ -200,7 +200,7 @@ def test_a_duration_is_below_the_bound_of_its_bucket(nanoseconds: int, bound_ms:
 
 
 @pytest.mark.parametrize("nanoseconds", [16_777_216_000, 3600 * 10**9, 2**63 - 1])
-def test_what_took_longer_than_every_bound_is_counted_all_the_same(nanoseconds: int) -> None:
+def test_what_took_longer_than_every_bound_is_counted_nevertheless(nanoseconds: int) -> None:
     histogram = Histogram()
     histogram.observe(nanoseconds)
     taken = histogram.snapshot()
@@ -210,7 +210,7 @@ def test_what_took_longer_than_every_bound_is_counted_all_the_same(nanoseconds: 
 
 
 class SlowLoop:
-    """A loop whose time a test moves; it comes to what is due when it is told to."""
+    """A loop whose time a test moves; it comes to what is due when it is asked to."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -345,7 +345,7 @@ def test_the_process_says_what_it_uses() -> None:
         assert values["process_open_fds"] > 0
 
 
-def test_where_the_system_does_not_say_the_numbers_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_where_the_system_does_not_say_the_numbers_are_omitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(process, "STATUS", tmp_path / "nothing")
     samples = Samples()
     process.collect(samples)

@@ -12,7 +12,7 @@ from refbroker.runtime.clock import Clock
 
 
 class Source:
-    """Where a clock's time comes from; it moves when it is told to."""
+    """Where a clock's time comes from; it moves when it is asked to."""
 
     def __init__(self) -> None:
         self.now_ms = 1000
@@ -22,12 +22,12 @@ class Source:
 
 
 async def settle() -> None:
-    """Let whoever has been woken run."""
+    """Let who has been woken run."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
-def test_it_follows_its_source_until_it_is_held_and_goes_on_from_where_it_was() -> None:
+def test_it_follows_its_source_until_it_is_held_and_continues_from_where_it_was() -> None:
     source = Source()
     clock = Clock(source)
     assert (clock(), clock.is_held) == (1000, False)
@@ -97,12 +97,12 @@ async def test_work_is_repeated_at_its_interval_and_outlives_its_failures(caplog
     clock.hold(0)
     background = Background(clock)
     rounds: list[int] = []
-    troubles: list[Exception] = [ValueError("nobody foresaw it"), KafkaStorageError("the disk is gone")]
+    errors_left: list[Exception] = [ValueError("nobody foresaw it"), KafkaStorageError("the disk is gone")]
 
     async def work() -> None:
         rounds.append(clock())
-        if troubles:
-            raise troubles.pop()
+        if errors_left:
+            raise errors_left.pop()
 
     background.every("the work", lambda: 50, work)
     background.start()

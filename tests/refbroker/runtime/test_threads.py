@@ -20,12 +20,12 @@ async def test_the_result_and_the_error_come_back() -> None:
 @pytest.mark.asyncio
 @pytest.mark.parametrize("error", [None, OSError("too late")])
 async def test_a_cancelled_task_ends_after_its_thread(error: OSError | None) -> None:
-    begun, go_on = asyncio.Event(), threading.Event()
+    begun, proceed = asyncio.Event(), threading.Event()
     loop, ended = asyncio.get_running_loop(), []
 
     def work() -> None:
         loop.call_soon_threadsafe(begun.set)
-        go_on.wait(20)
+        proceed.wait(20)
         ended.append(True)
         if error is not None:
             raise error
@@ -37,7 +37,7 @@ async def test_a_cancelled_task_ends_after_its_thread(error: OSError | None) -> 
     task.cancel()
     await asyncio.sleep(0)
     assert not task.done()
-    go_on.set()
+    proceed.set()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended

@@ -297,7 +297,7 @@ def test_a_properties_file_gives_settings(tmp_path: Path, caplog: pytest.LogCapt
         read_properties(tmp_path / "none")
 
 
-def test_settings_of_plugins_and_of_older_kafkas_are_left_out_with_a_warning(
+def test_settings_of_plugins_and_of_older_kafkas_are_omitted_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "server.properties"

@@ -125,7 +125,7 @@ def test_error_answers_look_as_kafkas_do() -> None:
 
 
 @pytest.mark.parametrize("api", sorted(REQUESTS))
-def test_topics_can_be_told_apart_in_every_request_that_names_them(api: str) -> None:
+def test_topics_can_be_distinguished_in_every_request_that_names_them(api: str) -> None:
     kind = REQUESTS[api]
     for version in {kind.min_version, kind.max_version}:
         request = sample(kind, version, UUID(int=1))
@@ -160,7 +160,7 @@ def test_errors_of_a_topic_and_the_answer_to_the_rest_make_a_whole_answer(api: s
         assert said == {"orders": {CODE}, "bills": {0}}
 
 
-async def test_a_topic_is_told_from_other_config_resources(harness: Harness) -> None:
+async def test_a_topic_is_distinguished_from_other_config_resources(harness: Harness) -> None:
     harness.create("orders")
     fault = harness.faults.fail("IncrementalAlterConfigs", "POLICY_VIOLATION", topic="orders")
     config = IncrementalAlterConfigsRequest.AlterableConfig
@@ -395,7 +395,7 @@ def fetched(answer: Any) -> dict[int, tuple[int, int]]:
     }
 
 
-async def test_a_fetch_session_is_told_an_error_of_a_partition_it_does_not_name(harness: Harness) -> None:
+async def test_a_fetch_session_gets_an_error_of_a_partition_it_does_not_name(harness: Harness) -> None:
     harness.create("orders", 2)
     harness.produce("orders", b"v", partition=1)
     first = await ask(harness, fetch_request(0, 0, 0, 1), 11)
@@ -420,7 +420,7 @@ async def test_an_error_of_a_whole_fetch_leaves_its_session_where_it_was(harness
     assert (await ask(harness, fetch_request(first.session_id, 1), 11)).error_code == 0
 
 
-async def test_an_unsupported_version_is_told_in_the_oldest_form(harness: Harness) -> None:
+async def test_an_unsupported_version_is_reported_in_the_oldest_form(harness: Harness) -> None:
     harness.faults.fail("ApiVersions", "UNSUPPORTED_VERSION")
     request = ApiVersionsRequest(client_software_name="n", client_software_version="1")
     frame = b"".join(encode_request(request, 4, 7, "c"))

@@ -2,7 +2,7 @@
 
 A member's epoch and partitions advance with its own heartbeats. It is given what its target has and nobody else still
 holds; while it holds what its target lacks it stays at its epoch, until it has told that it gave that up. What the
-model leaves out: patterns, migration, static members, everything about assignors but that they are balanced.
+model omits: patterns, migration, static members, everything about assignors but that they are balanced.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ModelMember:
     Attributes:
         epoch, previous: the epoch it has, and the one before it.
         assigned: what it may read.
-        pending: what it was told to give up, and has not yet said that it did.
+        pending: what it was asked to give up, and has not yet said that it did.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class ConsumerCluster(GroupCluster):
         super().__init__(simulation, **topics)
 
     def move(self, node: int) -> None:
-        """Another broker coordinates from now on; sessions begin anew."""
+        """Another broker coordinates from now on; sessions start again."""
         self.coordinator = node
         for member in self.members.values():
             member.session_ends = self.simulation.now + SESSION_MS / 1000

@@ -236,7 +236,7 @@ class Owner:
         self.engine = engine = simulation.engine(config)
         self.subscription = Subscription(FetchBuffer(), EARLIEST, in_group=True)
         engine.metadata.add_listener(self.subscription.update_metadata)
-        self.news = False
+        self.changed = False
         self._interrupted = False
         jitter = random.Random(simulation.random.random())
         poll_interval = PollInterval(config.max_poll_interval_ms, lambda: None)
@@ -291,10 +291,10 @@ class Owner:
         yield Pause(seconds)
 
     def _wake(self) -> None:
-        self.news = True
+        self.changed = True
 
     def poll(self, timeout: float = 0.0) -> bool | None:
-        """Begin to ask for records, or go on with it as far as it goes; True: records might be handed out."""
+        """Begin to ask for records, or continue with it as far as it goes; True: records might be handed out."""
         if self._running is None:
             self._running = self.group.step(self.simulation.now + timeout)
             self._step = None

@@ -48,7 +48,7 @@ class Later:
 
 
 class Gone:
-    """No answer, and no connection any more either."""
+    """No response, and the connection is closed."""
 
 
 GONE = Gone()

@@ -32,10 +32,10 @@ atexit.register(_held.close)
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody uses, which stay those of the caller to the end of the run, whether it listens there or not.
+    """Return unused ports, which belong to the caller to the end of the run, whether it listens there or not.
 
-    Each has a socket that does not listen: the system gives the port to nobody who asks for any, and whoever asks for
-    this one, and would take it over from a server that has just ended (SO_REUSEADDR, as servers do), gets it.
+    Each has a socket that does not listen, so that the system does not assign the port to a process that requests any
+    port. A server that requests this port with SO_REUSEADDR, as servers do, gets it.
     """
     ports = []
     for _ in range(count):

@@ -67,7 +67,7 @@ def test_paused_partition_is_passed_over_and_kept() -> None:
     assert buffer.first() is first
 
 
-def test_parked_piece_lets_go_of_the_response_it_shares() -> None:
+def test_parked_piece_releases_the_response_it_shares() -> None:
     buffer, first, second = FetchBuffer(), partition(0), partition(1)
     memory = ResponseMemory(1_000)
     buffer.put(first, piece(10, memory))
@@ -116,7 +116,7 @@ def test_owner_is_signalled_once_per_wait_and_not_for_paused_partitions() -> Non
     assert counting.data == 1
 
 
-def test_room_is_told_only_to_who_was_held_back() -> None:
+def test_room_is_reported_only_to_who_was_held_back() -> None:
     counting = Counting()
     state = partition(0)
     for _ in range(3):

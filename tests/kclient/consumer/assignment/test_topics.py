@@ -35,17 +35,17 @@ def test_what_is_excluded_does_not_match_unless_it_is_named() -> None:
     assert str(choice) == "old, /o.*/ without out, /ol./"
 
 
-def test_internal_topics_are_left_out_unless_asked_for() -> None:
+def test_internal_topics_are_omitted_unless_asked_for() -> None:
     topics = known("__consumer_offsets", internal=True) | known("__mine")
     assert choose(re.compile("__.*")).select(topics, ()) == ("__mine",)
     assert choose(re.compile("__.*"), with_internal=True).select(topics, ()) == ("__consumer_offsets", "__mine")
 
 
-def test_topic_that_cannot_be_told_of_stays_if_it_was_there_and_goes_when_it_is_gone() -> None:
+def test_topic_that_cannot_be_reported_stays_if_it_was_there_and_goes_when_it_is_gone() -> None:
     choice = choose(re.compile("."))
-    troubled = known("a", error=LeaderNotAvailableError())
-    assert choice.select(troubled, ()) == ()
-    assert choice.select(troubled, ("a",)) == ("a",)
+    failing = known("a", error=LeaderNotAvailableError())
+    assert choice.select(failing, ()) == ()
+    assert choice.select(failing, ("a",)) == ("a",)
     assert choice.select(known("a", error=UnknownTopicOrPartitionError()), ("a",)) == ()
 
 

@@ -1,4 +1,4 @@
-"""Automatic commits: what counts as processed, when it is committed, and what becomes of failures."""
+"""Automatic commits: what counts as processed, when it is committed, and what happens to failures."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_failure_that_may_pass_is_followed_by_a_commit_with_newer_offsets() ->
     assert model.metrics.snapshot()["commit_failed_total"] == 1
 
 
-def test_a_fenced_member_hears_of_it() -> None:
+def test_a_fenced_member_learns_of_it() -> None:
     model = automatic()
     model.failures[OffsetCommitRequest] = [FENCED]
     model.read_to(TP, 10)
@@ -202,7 +202,7 @@ def test_a_rebalance_waits_for_commits_under_way_also_without_automatic_ones() -
     assert told == [None]
 
 
-def test_a_commit_before_a_rebalance_goes_on_when_the_call_ends_and_the_next_waits_for_it() -> None:
+def test_a_commit_before_a_rebalance_continues_when_the_call_ends_and_the_next_waits_for_it() -> None:
     model = automatic()
     model.read_to(TP, 10)
     operation = model.offsets.commit_before_rebalance(time.monotonic())

@@ -1,4 +1,4 @@
-"""Commits: in order, in the generation they were made in, and what an application is told of failures."""
+"""Commits: in order, in the generation they were made in, and what an application is notified of failures."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_no_older_commit_overtakes_a_newer_one() -> None:
     assert model.history == [(TP, 2)]
 
 
-def test_asynchronous_commits_that_wait_go_as_one_and_are_told_in_order() -> None:
+def test_asynchronous_commits_that_wait_go_as_one_and_are_reported_in_order() -> None:
     model = OffsetsModel()
     told: list[int] = []
     commit_async(model, {TP: 1})
@@ -267,7 +267,7 @@ def test_a_commit_of_an_earlier_generation_is_not_sent_in_a_later_one() -> None:
     assert not model.history
 
 
-def test_a_consumer_that_is_no_member_any_more_cannot_commit() -> None:
+def test_a_consumer_that_is_no_longer_a_member_cannot_commit() -> None:
     model = OffsetsModel()
     model.member.generation = None
     with pytest.raises(CommitFailedError, match="max_poll"):
@@ -280,7 +280,7 @@ def test_a_consumer_that_is_no_member_any_more_cannot_commit() -> None:
     assert not model.history
 
 
-def test_nothing_is_committed_for_a_partition_that_is_not_assigned_any_more() -> None:
+def test_nothing_is_committed_for_a_partition_that_is_no_longer_assigned() -> None:
     model = OffsetsModel()
     model.assign(OTHER)
     with pytest.raises(CommitFailedError, match="not assigned"):
@@ -425,7 +425,7 @@ def test_a_commit_goes_out_with_the_epoch_of_its_moment() -> None:
     assert model.history == [(TP, 5)]
 
 
-def test_a_stale_epoch_is_waited_for_and_the_member_asked_to_hear_of_the_next_one_at_once() -> None:
+def test_a_stale_epoch_is_waited_for_and_the_member_asked_to_learn_of_the_next_one_at_once() -> None:
     model = with_epochs()
     model.failures[OffsetCommitRequest] = [STALE_EPOCH]
     commit(model, {TP: 5})

@@ -225,7 +225,7 @@ def test_committed_raises_what_does_not_pass() -> None:
         step.future.result(0)
 
 
-def test_a_lookup_that_nobody_waits_for_any_more_is_forgotten() -> None:
+def test_a_lookup_that_nobody_waits_for_is_forgotten() -> None:
     model = OffsetsModel(subscribed=False)
     step = first_step(model.offsets.committed([TP], 3.0))
     request = model.until(OffsetFetchRequest)

@@ -22,7 +22,7 @@ class PartitionToCommit(NamedTuple):
     Attributes:
         position: the application's next record, outside of a chunk.
         returned: the position with which the last call for records began.
-        at_hand: the offsets before and after the record that iteration is at, in this partition.
+        current: the offsets before and after the record that iteration is at, in this partition.
         expected: offsets by mode; None where there is nothing to commit.
         left: the same, of the record at which the application left its last chunk without asking for more.
         replaced: the topic was deleted and created again.
@@ -30,7 +30,7 @@ class PartitionToCommit(NamedTuple):
 
     position: int | None
     returned: int | None
-    at_hand: tuple[int, int] | None
+    current: tuple[int, int] | None
     expected: dict[CommitMode, int | None]
     left: tuple[int, int] | None = None
     replaced: bool = False
@@ -71,8 +71,8 @@ def state_of(partition: PartitionToCommit, tp: TopicPartition = TP) -> Partition
     return state
 
 
-def place_in(state: PartitionState, at_hand: tuple[int, int] | None) -> Place | None:
-    return None if at_hand is None else Place(state, Position(at_hand[0]), Position(at_hand[1]))
+def place_in(state: PartitionState, current: tuple[int, int] | None) -> Place | None:
+    return None if current is None else Place(state, Position(current[0]), Position(current[1]))
 
 
 def offset_to_commit(
@@ -88,12 +88,12 @@ def test_position_to_commit_follows_from_what_counts_as_processed(
     partition: PartitionToCommit, mode: CommitMode
 ) -> None:
     state = state_of(partition)
-    place, left = place_in(state, partition.at_hand), place_in(state, partition.left)
+    place, left = place_in(state, partition.current), place_in(state, partition.left)
     assert offset_to_commit(state, mode, place, left) == partition.expected[mode]
 
 
 @pytest.mark.parametrize("mode", CommitMode, ids=lambda mode: str(mode.value))
-def test_record_at_hand_in_another_partition_changes_nothing(mode: CommitMode) -> None:
+def test_record_current_in_another_partition_changes_nothing(mode: CommitMode) -> None:
     partition = PARTITIONS["later poll"]
     other = state_of(PARTITIONS["within a chunk"], OTHER)
     assert offset_to_commit(state_of(partition), mode, place_in(other, (14, 15))) == partition.expected[mode]
@@ -111,7 +111,7 @@ def test_chunk_left_counts_as_processed_once_iteration_is_in_another_partition()
     assert offset_to_commit(state, LEFT, place_in(other, (14, 15)), place_in(state, (14, 15))) == 15
 
 
-def test_record_at_hand_in_an_earlier_assignment_of_the_partition_changes_nothing() -> None:
+def test_record_current_in_an_earlier_assignment_of_the_partition_changes_nothing() -> None:
     lost, assigned_again = state_of(PARTITIONS["within a chunk"]), state_of(PARTITIONS["later poll"])
     assert offset_to_commit(assigned_again, ALL, place_in(lost, (14, 15))) == 20
 

@@ -171,7 +171,7 @@ def test_leader_change_within_a_chunk_keeps_the_position_moving() -> None:
 
 
 @pytest.mark.parametrize("records", [b"\0" * 10, make_batch(0, [b"0", b"1"], 0).data], ids=["cut off", "before"])
-def test_answer_that_leads_nowhere_is_an_error_and_the_partition_goes_on(records: bytes) -> None:
+def test_answer_that_leads_nowhere_is_an_error_and_the_partition_continues(records: bytes) -> None:
     model = model_with(4)
     model.subscription.seek(T0, 2)
     answer = model.answer

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): what a request leaves out, and when it starts over."""
+"""Fetch sessions (KIP-227): what a request omits, and when it starts over."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_partition_that_is_not_wanted_is_forgotten() -> None:
     assert request.forget == [(A, ID_A)]
 
 
-def test_topic_created_anew_is_forgotten_under_its_old_id() -> None:
+def test_topic_created_again_is_forgotten_under_its_old_id() -> None:
     session = opened(a=target(5))
     request = session.next_request({A: target(5, NEW_A)})
     assert request.send == {A: target(5, NEW_A)}

@@ -32,7 +32,7 @@ def test_subscribed_topic_lets_new_partitions_join_from_their_beginning() -> Non
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_topic_created_anew_is_read_from_its_beginning_after_the_old_one(policy: str) -> None:
+def test_topic_created_again_is_read_from_its_beginning_after_the_old_one(policy: str) -> None:
     model = model_with(auto_offset_reset=policy)
     model.assign(T0)
     model.run()
@@ -128,7 +128,7 @@ def test_a_partition_that_comes_back_with_a_later_topic_is_read_from_its_beginni
     assert model.read() == [("t", 1, 0, b"late")]
 
 
-def test_assigned_partitions_stay_whatever_becomes_of_their_topic() -> None:
+def test_assigned_partitions_stay_whatever_happens_to_their_topic() -> None:
     model = Model()
     model.add_topic("t", 2)
     model.assign(T0, T1)

@@ -54,7 +54,7 @@ def test_topic_without_an_id_is_fetched_by_name() -> None:
     assert offsets(model) == [0]
 
 
-def test_prefetch_stops_when_enough_is_unread_and_goes_on_when_it_was_read() -> None:
+def test_prefetch_stops_when_enough_is_unread_and_continues_when_it_was_read() -> None:
     model = model_with(max_partition_fetch_bytes=1_000, prefetch_max_bytes=10_000)
     for _ in range(200):
         model.logs[T0].append(b"x" * 100)
@@ -148,7 +148,7 @@ def test_seek_drops_what_was_fetched_and_what_is_on_its_way() -> None:
     assert offsets(model) == list(range(1, 10))
 
 
-def test_pause_keeps_what_was_fetched_and_resume_goes_on_exactly_there() -> None:
+def test_pause_keeps_what_was_fetched_and_resume_continues_exactly_there() -> None:
     model = model_with(*[b"x"] * 10)
     model.assign(T0)
     model.run()

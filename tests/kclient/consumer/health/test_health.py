@@ -1,4 +1,4 @@
-"""Health: progress, and the one reason that says why there is none."""
+"""Health: progress, and the reason if there is no progress."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def read_other(watched: Watched) -> None:
         assert [partition for _, partition, *_ in watched.model.read(1)] == [OTHER.partition]
 
 
-def poll_in_vain(watched: Watched) -> None:
+def poll_without_success(watched: Watched) -> None:
     with contextlib.suppress(DeserializationError), watched.poll_tracker:
         watched.model.read()
 
@@ -213,7 +213,7 @@ def iterate_other(watched: Watched) -> None:
         (ask, 20, StallReason.OTHERS_FIRST),
         (read_other, 1, StallReason.OTHERS_FIRST),
         (iterate_other, 1, StallReason.OTHERS_FIRST),
-        (poll_in_vain, 1, StallReason.FAILING),
+        (poll_without_success, 1, StallReason.FAILING),
         (fail_at_once, 1, StallReason.FAILING),
         (stay_within, 1, StallReason.READING),
         (rebalance, 1, StallReason.REBALANCING),
@@ -375,7 +375,7 @@ def test_a_wakeup_is_no_failure() -> None:
     assert poll_tracker.error is None
 
 
-def test_a_stall_is_told_once_and_again_after_progress() -> None:
+def test_a_stall_is_reported_once_and_again_after_progress() -> None:
     watched = Watched()
     watched.log.append(b"a", b"b")
     watched.pass_time(59)

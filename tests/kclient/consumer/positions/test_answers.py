@@ -16,8 +16,8 @@ QUESTIONS = {A: "a?", B: "b?"}
     [
         pytest.param([(A, 1), (B, 2)], [(A, "a?", 1), (B, "b?", 2)], id="all answered"),
         pytest.param([(B, 2), (A, 1)], [(B, "b?", 2), (A, "a?", 1)], id="in the response's order"),
-        pytest.param([(B, 2)], [(B, "b?", 2), (A, "a?", None)], id="one left out"),
-        pytest.param([], [(A, "a?", None), (B, "b?", None)], id="all left out"),
+        pytest.param([(B, 2)], [(B, "b?", 2), (A, "a?", None)], id="one omitted"),
+        pytest.param([], [(A, "a?", None), (B, "b?", None)], id="all omitted"),
         pytest.param([(OTHER, 9), (A, 1), (B, 2)], [(A, "a?", 1), (B, "b?", 2)], id="one not asked about"),
         pytest.param([(A, 1), (A, 9), (B, 2)], [(A, "a?", 1), (B, "b?", 2)], id="one answered twice"),
     ],

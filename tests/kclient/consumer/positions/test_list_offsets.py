@@ -103,7 +103,7 @@ def test_partitions_of_one_leader_are_asked_about_in_one_request() -> None:
     assert [topic.name for topic in message.topics] == ["t", "u"]
 
 
-def test_reset_that_the_response_leaves_out_is_asked_again_after_a_pause() -> None:
+def test_reset_that_the_response_omits_is_asked_again_after_a_pause() -> None:
     model = Model()
     first, second = model.add_topic("t", 2)
     second.leader = first.leader
@@ -180,7 +180,7 @@ def test_lookups_of_one_partition_take_one_request_each() -> None:
     assert [one and one.offset for one in found] == [0, 2]
 
 
-def test_lookup_asks_again_only_for_what_the_response_left_out() -> None:
+def test_lookup_asks_again_only_for_what_the_response_omitted() -> None:
     model = Model()
     first, second = model.add_topic("t", 2)
     second.leader = first.leader

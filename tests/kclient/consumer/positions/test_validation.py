@@ -100,7 +100,7 @@ def test_truncation_of_what_was_only_prefetched_is_not_seen() -> None:
     assert seen + model.read() == [("t", 0, 1, b"B"), ("t", 0, 2, b"C")]
 
 
-def test_validation_that_the_response_leaves_out_is_asked_again_after_a_pause() -> None:
+def test_validation_that_the_response_omits_is_asked_again_after_a_pause() -> None:
     model = moved_leader()
     (request,) = validations(model)
     response = model.answer(request)

@@ -41,7 +41,7 @@ def test_an_abort_does_not_repeat_what_a_broker_did_not_take() -> None:
 
 
 def test_an_abort_waits_for_requests_of_batches_that_were_given_up() -> None:
-    """One that arrived after the marker would be in no transaction, and hold up readers for ever."""
+    """One that arrived after the marker would be in no transaction, and hold up readers indefinitely."""
     model = TransactionModel(delivery_timeout_ms=31_000)
     model.begin(b"a")
     request = model.one()

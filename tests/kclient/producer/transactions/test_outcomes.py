@@ -217,7 +217,7 @@ def test_of_several_errors_the_gravest_decides() -> None:
 
 @pytest.mark.parametrize("code", sorted(BrokerError.by_code))
 def test_no_error_of_a_record_is_left_to_be_retried_by_the_program(code: int) -> None:
-    """A commit that raises something retriable would be repeated, in vain."""
+    """A commit that raises something retriable would be repeated, without success."""
     error = error_from_code(code)
     if kind_of(Api.PRODUCE, error) is Kind.ABORTABLE:
         raised = abortable(error)

@@ -88,7 +88,7 @@ def test_a_call_works_repeats_or_raises_as_the_tables_say(state: TransactionStat
 
 
 @pytest.mark.parametrize("before", S, ids=lambda state: state.name)
-def test_every_state_but_the_last_can_fail_for_good(before: TransactionState) -> None:
+def test_every_state_but_the_last_can_fail_permanently(before: TransactionState) -> None:
     assert STATES.allows(before, TransactionEvent.FAIL_FATALLY) is (before is not S.FATAL_ERROR)
 
 

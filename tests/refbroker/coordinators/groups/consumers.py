@@ -198,7 +198,7 @@ class Consumers:
         return ""
 
     def settle(self, *members: str) -> dict[str, dict[str, list[int]]]:
-        """Let all members heartbeat, and have what they are told, until nothing changes any more."""
+        """Let all members send heartbeats and apply the responses, until nothing changes."""
         before: object = None
         self.pass_time(INTERVAL_MS)
         while before != (before := self.assigned()):
@@ -228,7 +228,7 @@ class Consumers:
         instance_id: str | None = None,
         **fields: Any,
     ) -> Any:
-        """The answer, None while there is none."""
+        """The response, None until it arrives."""
         partition = ConsumerProtocolSubscription.TopicPartition
         metadata = encode_versioned(
             ConsumerProtocolSubscription(
@@ -252,7 +252,7 @@ class Consumers:
         return answers[0] if answers else None
 
     def classic_sync(self, member_id: str, generation: int, instance_id: str | None = None) -> dict[str, list[int]]:
-        """What a classic member of a consumer group is told that it has."""
+        """What a classic member of a consumer group is informed that it has."""
         request = SyncGroupRequest(
             group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id=instance_id,
             protocol_type="consumer", protocol_name="range",

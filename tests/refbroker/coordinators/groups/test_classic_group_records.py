@@ -45,7 +45,7 @@ def test_a_generation_is_written_with_its_assignment_and_comes_back_from_the_rec
     restored.pass_time(SESSION_MS - 1)
     assert len(group.members) == 2
     restored.pass_time(1)
-    assert not group.members, "those who are not heard of in a session's time are out"
+    assert not group.members, "those who are not learned of in a session's time are out"
     assert group.is_empty
 
 
@@ -64,7 +64,7 @@ def test_an_assignment_that_cannot_be_stored_is_taken_back_and_a_rebalance_begin
     assert groups.settle() == 3
 
 
-def test_a_group_whose_end_cannot_be_written_is_empty_all_the_same() -> None:
+def test_a_group_whose_end_cannot_be_written_is_empty_nevertheless() -> None:
     groups, (leader, follower) = stable()
     groups.failure = CoordinatorNotAvailableError()
     groups.leave((leader, None), (follower, None))

@@ -316,7 +316,7 @@ def test_timers_of_a_group_that_is_gone_do_nothing(state: str) -> None:
     assert not groups.timers
 
 
-def test_a_new_member_that_waits_too_long_is_told_to_join_again() -> None:
+def test_a_new_member_that_waits_too_long_is_asked_to_join_again() -> None:
     groups, (leader, follower) = stable()
     _, answers = groups.join_new(rebalance_timeout_ms=1_000_000)
     for _ in range(60):
@@ -343,7 +343,7 @@ def test_the_last_member_leaves_and_the_group_is_empty_and_says_so_in_the_log() 
     assert not groups.timers
 
 
-def test_members_in_a_rebalance_are_told_when_another_one_begins() -> None:
+def test_members_in_a_rebalance_are_notified_when_another_one_begins() -> None:
     groups, (leader, follower) = stable()
     groups.join(leader)
     groups.join(follower)
@@ -381,7 +381,7 @@ def test_a_group_that_is_as_large_as_allowed_is_loaded_without_a_rebalance() -> 
     assert [again.heartbeat(member, 1) for member in members] == [0, 0]
 
 
-def test_who_waits_is_told_when_another_broker_takes_over() -> None:
+def test_who_waits_is_reported_when_another_broker_takes_over() -> None:
     groups, _, _ = _preparing()
     new, answers = groups.join_new()
     groups.classic.on_unloaded(groups.group)

@@ -145,7 +145,7 @@ def test_what_could_not_be_written_has_not_happened() -> None:
 # Epochs
 
 
-def test_who_is_no_member_is_told_so() -> None:
+def test_who_is_no_member_gets_the_error() -> None:
     groups = two_members()
     assert groups.code(lambda: groups.beat("c", 3)) == "UnknownMemberIdError"
     groups.groups.clear()
@@ -167,7 +167,7 @@ def test_the_epoch_before_is_taken_when_the_answer_may_have_got_lost() -> None:
     assert groups.code(lambda: groups.beat("a", 2)) == "FencedMemberEpochError"
 
 
-def test_a_fenced_member_joins_anew_and_gets_what_it_had() -> None:
+def test_a_fenced_member_rejoins_and_gets_what_it_had() -> None:
     groups = two_members()
     again = groups.join("a", "t")
     assert (again.member_epoch, again.assignment.topic_partitions[0].partitions) == (3, [0, 1])
@@ -322,7 +322,7 @@ def test_of_two_assignors_that_as_many_members_want_uniform_is_taken() -> None:
 # Regular expressions
 
 
-def test_a_first_member_with_a_pattern_is_not_told_the_epoch_of_those_who_join() -> None:
+def test_a_first_member_with_a_pattern_is_not_notified_the_epoch_of_those_who_join() -> None:
     groups = with_topic()
     assert groups.join("a", subscribed_topic_regex="t").member_epoch == 1
     assert groups.group.state is ConsumerGroupState.STABLE
@@ -452,7 +452,7 @@ def test_partitions_without_an_assignment_epoch_take_that_of_their_member() -> N
     assert groups.group.members["b"].assigned == {topic_id: {2: 3, 3: 3}}
 
 
-def test_a_revocation_goes_on_after_a_restart() -> None:
+def test_a_revocation_continues_after_a_restart() -> None:
     groups = with_topic()
     groups.join("a", "t")
     groups.pass_time(INTERVAL_MS)
@@ -502,7 +502,7 @@ def test_a_member_in_an_unknown_state_cannot_be_asked_for_a_part_of_what_it_has(
         STATES.next_state(MemberState.UNKNOWN, MemberEvent.MUST_REVOKE, "m")
 
 
-def test_a_member_in_a_state_of_a_newer_broker_joins_anew() -> None:
+def test_a_member_in_a_state_of_a_newer_broker_rejoins() -> None:
     groups = two_members()
     groups.group.put_member(groups.group.members["a"].with_(state=MemberState.UNKNOWN))
     with pytest.raises(FencedMemberEpochError):

@@ -102,7 +102,7 @@ async def test_a_group_that_is_not_there_is_dead_or_an_error(groups: GroupHarnes
     assert described.error_message == "Group x not found."
 
 
-async def test_permitted_operations_are_told_to_those_who_ask(groups: GroupHarness) -> None:
+async def test_permitted_operations_are_asked_to_those_who_ask(groups: GroupHarness) -> None:
     assert groups.describe("h", operations=True).authorized_operations == GROUP_OPERATIONS
     assert groups.describe("h").authorized_operations == NOT_ASKED
     assert groups.describe("x", operations=True).authorized_operations == NOT_ASKED

@@ -117,7 +117,7 @@ async def test_more_partitions_do_not_move_the_groups_that_there_are(groups: Har
     assert heartbeat(groups, member, generation) == 0
 
 
-async def test_kinds_of_coordinators_that_there_are_not(harness: Harness) -> None:
+async def test_kinds_of_coordinators_that_do_not_exist(harness: Harness) -> None:
     codes = {}
     for kind, version in ((2, 6), (2, 5), (3, 6), (-1, 6)):
         [answer] = harness.send(FindCoordinatorRequest(key_type=kind, coordinator_keys=["k"]), version).coordinators
@@ -184,7 +184,7 @@ async def test_a_membership_in_each_version(groups: Harness, version: int) -> No
     assert groups.broker.groups.shard("g").groups["g"].state is GroupState.EMPTY
 
 
-async def test_members_of_groups_that_are_not_there_are_not_known(groups: Harness) -> None:
+async def test_members_of_groups_that_are_not_do_not_exist_known(groups: Harness) -> None:
     member = LeaveGroupRequest.MemberIdentity(member_id="m", group_instance_id="i")
     answer = groups.send(LeaveGroupRequest(group_id="none", members=[member]), 5)
     assert (answer.error_code, answer.members[0].error_code) == (0, UNKNOWN_MEMBER)
@@ -222,7 +222,7 @@ def test_addresses_are_written_as_java_does() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["restart", "kill"])
-async def test_members_go_on_after_a_restart(groups: Harness, clean: bool) -> None:
+async def test_members_continue_after_a_restart(groups: Harness, clean: bool) -> None:
     member, generation = await become_member(groups)
     await assign(groups, member, generation)
     groups.restart(clean=clean)
@@ -246,7 +246,7 @@ async def test_a_generation_without_assignment_is_not_there_after_a_restart(grou
     assert heartbeat(groups, member, 1) == 0
 
 
-async def test_while_a_group_is_loaded_members_are_told_to_wait_and_heartbeats_are_fine(groups: Harness) -> None:
+async def test_while_a_group_is_loaded_members_are_asked_to_wait_and_heartbeats_are_fine(groups: Harness) -> None:
     member, generation = await become_member(groups)
     await assign(groups, member, generation)
     groups.restart()

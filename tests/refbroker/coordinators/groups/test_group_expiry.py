@@ -145,7 +145,7 @@ async def test_offsets_of_a_deleted_topic_go_with_it(groups: GroupHarness) -> No
 
 
 async def test_a_deletion_that_a_crash_cut_short_is_made_good(groups: GroupHarness) -> None:
-    """The topic is gone, and made anew, and its offsets are still there: as when the broker dies in between."""
+    """The topic is gone, and created again, and its offsets are still there: as when the broker dies in between."""
     groups.commit({("t", 0): 1, ("u", 0): 3})
     legacy = CoordinatorRecord(OffsetCommitKey("g", "gone", 0), OffsetCommitValue(9, metadata=""), 3)
     write(groups, legacy)

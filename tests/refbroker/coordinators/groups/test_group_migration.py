@@ -87,7 +87,7 @@ def test_an_empty_consumer_group_becomes_a_classic_group() -> None:
 # With members
 
 
-def test_a_classic_group_goes_on_as_a_consumer_group_and_loses_nothing() -> None:
+def test_a_classic_group_continues_as_a_consumer_group_and_loses_nothing() -> None:
     groups = mixed_group()
     assert groups.classic_groups == {}
     assert groups.assigned() == {"c-new-1": {"t": [0, 1]}, "b": {"t": [2, 3]}}
@@ -97,7 +97,7 @@ def test_a_classic_group_goes_on_as_a_consumer_group_and_loses_nothing() -> None
     assert groups.classic_beat("c-new-1", 2) == 0
 
 
-def test_a_consumer_group_goes_on_from_the_generation_of_the_classic_one() -> None:
+def test_a_consumer_group_continues_from_the_generation_of_the_classic_one() -> None:
     groups = classic_group()
     assert groups.classic_join("c-new-1", "t").generation_id == 2
     assert groups.join("b", "t").member_epoch == 3

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: what is stored, what is told, and what is refused."""
+"""OffsetCommit, OffsetFetch and OffsetDelete: what is stored, what is reported, and what is refused."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ async def test_metadata_is_measured_as_java_does(groups: GroupHarness) -> None:
 
 
 async def test_without_members_anybody_may_commit_who_claims_no_generation(groups: GroupHarness) -> None:
-    assert groups.commit({("t", 0): 1}, member_id="whoever") == {("t", 0): NONE}
+    assert groups.commit({("t", 0): 1}, member_id="who") == {("t", 0): NONE}
     unknown = errors.UnknownMemberIdError.code
-    assert groups.commit({("t", 0): 2}, member_id="whoever", generation_id_or_member_epoch=0) == {("t", 0): unknown}
+    assert groups.commit({("t", 0): 2}, member_id="who", generation_id_or_member_epoch=0) == {("t", 0): unknown}
     assert groups.list_groups() == {"g": ("", "Empty", "classic")}
 
 

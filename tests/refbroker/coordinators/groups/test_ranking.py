@@ -41,19 +41,19 @@ def test_every_subscriber_gives_again_once_all_have_given() -> None:
     assert givers(Ranking("ab", sizes), sizes, 6) == "bababa"
 
 
-def test_a_giver_that_was_left_out_is_asked_no_more() -> None:
-    for left_out, others in (("d", "cb"), ("c", "db"), ("b", "cd")):
+def test_a_giver_that_was_omitted_is_asked_no_more() -> None:
+    for omitted, others in (("d", "cb"), ("c", "db"), ("b", "cd")):
         sizes = {"a": 0, "b": 3, "c": 3, "d": 3}
         ranking = Ranking("abcd", sizes)
-        while givers(ranking, sizes, 1) != left_out:
+        while givers(ranking, sizes, 1) != omitted:
             pass
-        sizes[left_out] += 1
+        sizes[omitted] += 1
         ranking.exclude_giver()
         rest = givers(ranking, sizes, 5)
-        assert set(rest) == set(others), (left_out, rest)
+        assert set(rest) == set(others), (omitted, rest)
 
 
-def test_those_next_below_give_when_all_above_them_are_left_out() -> None:
+def test_those_next_below_give_when_all_above_them_are_omitted() -> None:
     sizes = {"a": 0, "b": 1, "c": 5}
     ranking = Ranking("abc", sizes)
     assert ranking.next_giver() == "c"
@@ -63,7 +63,7 @@ def test_those_next_below_give_when_all_above_them_are_left_out() -> None:
     assert ranking.is_balanced
 
 
-def test_nobody_gives_when_everybody_is_left_out() -> None:
+def test_nobody_gives_when_everybody_is_omitted() -> None:
     ranking = Ranking("ab", {"a": 1, "b": 2})
     for giver in ("b", "a"):
         assert ranking.next_giver() == giver

@@ -85,7 +85,7 @@ async def test_a_repeated_request_is_not_known_after_a_restart(broker: Transacti
     assert broker.init(who)[0] == FENCED, "as in Kafka, whose records do not have the epoch before either"
 
 
-async def test_a_producer_that_is_not_known_any_more_begins_anew(broker: TransactionHarness) -> None:
+async def test_a_producer_that_is_no_longer_known_starts_again(broker: TransactionHarness) -> None:
     error, (_, epoch) = broker.init((77, 3))
     assert (error, epoch) == (0, 0)
 
@@ -141,7 +141,7 @@ async def test_the_next_producer_id_of_a_prepared_transaction_outlives_a_crash(b
     assert broker2.end(who, commit=True) == (0, (1, 0))
 
 
-async def test_a_version_1_producer_stays_at_its_last_epoch_until_it_starts_anew(broker1: TransactionHarness) -> None:
+async def test_a_version_1_producer_stays_at_its_last_epoch_until_it_starts_again(broker1: TransactionHarness) -> None:
     who = await at_epoch(broker1, LAST_EPOCH)
     broker1.begin(who)
     assert broker1.end(who, commit=True)[0] == 0

@@ -1,4 +1,4 @@
-"""What administrators are told of transactions."""
+"""What administrators are notified of transactions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_transactions_are_listed_by_a_pattern_of_the_whole_id(broker2: Tra
     assert (refused.error_code, refused.transaction_states) == (InvalidRegularExpressionError.code, [])
 
 
-async def test_states_that_there_are_not_are_told_apart(broker2: TransactionHarness) -> None:
+async def test_states_that_do_not_exist_are_distinguished(broker2: TransactionHarness) -> None:
     several(broker2)
     answer = broker2.send(ListTransactionsRequest(state_filters=["Ongoing", "ongoing", "Nothing"]), 0)
     assert answer.unknown_state_filters == ["ongoing", "Nothing"]
@@ -71,7 +71,7 @@ async def test_a_transaction_is_described(broker: TransactionHarness) -> None:
     assert {topic.topic: topic.partitions for topic in one.topics} == {DATA: [0, 1], "__consumer_offsets": [0]}
 
 
-async def test_of_a_transaction_that_ends_those_partitions_are_told_that_have_no_marker(
+async def test_of_a_transaction_that_ends_those_partitions_learn_that_have_no_marker(
     broker: TransactionHarness,
 ) -> None:
     who = broker.identity()

@@ -83,7 +83,7 @@ def test_the_first_epoch_is_0() -> None:
     [
         pytest.param(None, (6, -1), id="a new producer"),
         pytest.param(5, (6, 5), id="the producer that has it"),
-        pytest.param(4, (5, 4), id="its request once more"),
+        pytest.param(4, (5, 4), id="its request again"),
     ],
 )
 def test_the_next_epoch(expected: int | None, epochs: tuple[int, int]) -> None:

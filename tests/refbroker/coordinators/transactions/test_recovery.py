@@ -1,7 +1,7 @@
 """A coordinator that is killed before or after any of its writes, and what it does at its next start.
 
 Each append to a log that a transaction makes is a moment to be killed at: just before, when nothing of it is there, and
-just after, when nobody has heard of it. The producer sends what was not answered once more, as clients do.
+just after, when nobody has learned of it. The producer sends what was not answered again, as clients do.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ async def test_everything_is_there_again_after_a_restart(broker: TransactionHarn
     assert broker.end(first, commit=True, name="a")[0] == 0
 
 
-async def test_markers_that_waited_go_on_after_a_restart(broker: TransactionHarness) -> None:
+async def test_markers_that_waited_continue_after_a_restart(broker: TransactionHarness) -> None:
     who = broker.identity()
     broker.begin(who)
     broker.hold_markers()
@@ -226,7 +226,7 @@ async def test_markers_that_waited_go_on_after_a_restart(broker: TransactionHarn
     assert {outcome for outcome, _ in broker.markers(0) + broker.markers(1)} == {True}
 
 
-async def test_a_new_leader_epoch_begins_anew_from_the_log(broker2: TransactionHarness) -> None:
+async def test_a_new_leader_epoch_starts_again_from_the_log(broker2: TransactionHarness) -> None:
     who = broker2.identity()
     broker2.begin(who)
     elect(broker2.broker, "__transaction_state", 0)

@@ -131,7 +131,7 @@ async def test_an_empty_id_is_no_id(broker: TransactionHarness) -> None:
     assert broker.end((0, 0), name="", commit=True)[0] == INVALID
 
 
-async def test_clients_that_do_not_know_that_they_are_fenced_hear_of_their_epoch(broker1: TransactionHarness) -> None:
+async def test_clients_that_do_not_know_that_they_are_fenced_learn_of_their_epoch(broker1: TransactionHarness) -> None:
     zombie, who = broker1.identity(), broker1.identity()
     assert (broker1.add(zombie, api=1), broker1.add(zombie, api=2)) == ([OLD_EPOCH], [FENCED])
     assert (broker1.add_offsets(zombie, api=1), broker1.add_offsets(zombie, api=2)) == (OLD_EPOCH, FENCED)
@@ -160,7 +160,7 @@ async def test_partitions_are_added_to_those_that_are_there(broker: TransactionH
     assert broker.log().log_end_offset == written, "it is known already"
 
 
-async def test_one_partition_that_there_is_not_keeps_the_others_out(broker: TransactionHarness) -> None:
+async def test_one_partition_that_does_not_exist_keeps_the_others_out(broker: TransactionHarness) -> None:
     who = broker.identity()
     unknown, other = UnknownTopicOrPartitionError.code, OperationNotAttemptedError.code
     partitions = [(DATA, 0), (DATA, 5), ("none", 0)]
@@ -193,7 +193,7 @@ async def test_a_broker_asks_for_several_transactions_at_once(broker2: Transacti
     assert codes == {"a": [OK, OK], "b": [ABORTABLE, ABORTABLE], "c": [OK, OK]}
 
 
-async def test_leaders_hear_of_a_fenced_producer_what_produce_can_say(broker2: TransactionHarness) -> None:
+async def test_leaders_learn_of_a_fenced_producer_what_produce_can_say(broker2: TransactionHarness) -> None:
     zombie, who = broker2.identity(), broker2.identity()
     verify, partitions = broker2.broker.transactions.verify, [(DATA, 0), (DATA, 1)]
 

@@ -61,7 +61,7 @@ async def test_an_abort_that_cannot_be_written_is_tried_again(broker: Transactio
     assert (broker.state().state.title, broker.state().producer_epoch) == ("CompleteAbort", 1)
 
 
-async def test_the_time_goes_on_after_a_restart(broker: TransactionHarness) -> None:
+async def test_the_time_continues_after_a_restart(broker: TransactionHarness) -> None:
     broker.begin(broker.identity(timeout_ms=1000))
     broker.clock.step(700)
     await broker.restarted(clean=False)

@@ -111,7 +111,7 @@ async def test_a_map_that_is_too_small_takes_more_passes_in_the_same_round(store
     assert cleaner.stats.max_map_utilization_percent <= 50
 
 
-async def test_after_a_restart_it_goes_on_from_the_checkpoint(store: Store) -> None:
+async def test_after_a_restart_it_continues_from_the_checkpoint(store: Store) -> None:
     make_log(store, "orders")
     await make_cleaner(store).clean_due()
     for clean in (True, False):
@@ -194,19 +194,19 @@ async def test_a_pause_ends_a_pass_and_lets_none_begin_until_it_is_resumed(store
     assert (cleaner.stats.passes, len(records(log))) == (1, 1)
 
 
-async def test_a_log_can_be_deleted_and_made_anew_while_it_is_cleaned(store: Store) -> None:
+async def test_a_log_can_be_deleted_and_created_again_while_it_is_cleaned(store: Store) -> None:
     log = make_log(store, "orders", count=400)
     cleaner = make_cleaner(store, io_buffer_size="200")
     work = asyncio.create_task(cleaner.clean_due())
     await until(lambda: log.being_cleaned)
     assert store.manager is not None
     store.manager.delete(("orders", 0))
-    anew = make_log(store, "orders", count=400)
+    again = make_log(store, "orders", count=400)
     await work
     assert log.health.failure is None
     assert not cleaner.stats.uncleanable
     await cleaner.clean_due()
-    assert len(records(anew)) == 1
+    assert len(records(again)) == 1
 
 
 async def test_a_pass_that_is_cancelled_leaves_nothing_behind(store: Store) -> None:

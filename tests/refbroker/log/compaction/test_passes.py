@@ -91,7 +91,7 @@ def test_segments_that_shrank_become_one_in_the_next_pass(store: Store, log: Par
     assert len(log.segments) == 2
 
 
-def test_a_map_that_is_full_ends_the_pass_and_the_next_one_goes_on_there(
+def test_a_map_that_is_full_ends_the_pass_and_the_next_one_continues_there(
     store: Store, log: PartitionLog, rng: random.Random
 ) -> None:
     fill(log, rng, 150, keys=30)
@@ -132,7 +132,7 @@ def test_the_time_of_the_newest_of_the_old_files_is_that_of_the_new_one(store: S
 
 
 class RecordedThrottle(Throttle):
-    """A throttle without a limit that counts the bytes it is told of."""
+    """A throttle without a limit that counts the bytes it is notified of."""
 
     total = 0
 
@@ -206,9 +206,9 @@ def test_a_log_that_is_deleted_under_a_pass_ends_it_and_takes_nothing_offline(
     with pytest.raises(CleaningAbortedError):
         running.step()
     assert log.health.failure is None
-    anew = store.manager.create("orders", 0, log.topic_id, COMPACTED)
+    again = store.manager.create("orders", 0, log.topic_id, COMPACTED)
     running.close()
-    assert (anew.log_end_offset, records(anew)) == (0, [])
+    assert (again.log_end_offset, records(again)) == (0, [])
     assert not temporary(store)
 
 

@@ -129,7 +129,7 @@ def test_a_tombstone_stays_until_its_delete_horizon(store: Store, log: Partition
     [header] = [header for header in batches(log) if header.record_count]
     assert header.has_delete_horizon
     assert header.base_timestamp == START_MS + DELETE_RETENTION_MS
-    # The times of the records are told from the horizon now, and are the same.
+    # The times of the records are distinguished from the horizon now, and are the same.
     assert [record.timestamp for batch in read_batches(header.raw) for record in batch.records()] == [
         START_MS + 3,
         START_MS + 4,
@@ -351,7 +351,7 @@ def batch_filter(offsets: OffsetMap) -> BatchFilter:
     return BatchFilter(offsets, CleanedTransactions(), {}, 10**6, START_MS, DELETE_RETENTION_MS, lambda: None)
 
 
-def test_a_batch_that_is_damaged_is_an_error_and_not_written_anew(log: PartitionLog) -> None:
+def test_a_batch_that_is_damaged_is_an_error_and_not_written_again(log: PartitionLog) -> None:
     put(log, (b"a", b"1"), (b"b", b"1"))
     damaged = bytearray(batches(log)[0].raw)
     damaged[-3] ^= 1

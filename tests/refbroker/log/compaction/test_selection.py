@@ -47,7 +47,7 @@ def test_what_was_cleaned_counts_as_clean(store: Store, log: PartitionLog) -> No
     assert found.dirty_ratio == sizes[-2] / sum(sizes)
 
 
-def test_young_records_are_left_alone(store: Store) -> None:
+def test_recent_records_are_left_alone(store: Store) -> None:
     log = store.log(with_config(min_compaction_lag_ms=60_000))
     three_segments(log)
     assert measure(log, START_MS + 59_999).first_uncleanable_offset == 0

@@ -71,7 +71,7 @@ def test_who_computes_for_long_sleeps_after_each_millisecond(monkeypatch: pytest
             yield_gil()
 
     compute()
-    assert not sleeps, "the event loop's own thread has nobody to give way to"
+    assert not sleeps, "the event loop's own thread has nobody to yield to"
     with ThreadPoolExecutor(1) as worker:
         now = 0.0
         worker.submit(compute).result(ANSWER)

@@ -107,7 +107,7 @@ def test_a_wait_that_cannot_end_fails_with_the_state_of_every_actor(
         simulation.run_until(lambda: False)
 
 
-def test_actors_that_wake_each_other_for_ever_fail() -> None:
+def test_actors_that_wake_each_other_indefinitely_fail() -> None:
     simulation = Simulation(1)
     simulation.add(Ticker(simulation, "busy", -1, 0.0, []))
     with pytest.raises(DeadlockError, match="no time passed"):

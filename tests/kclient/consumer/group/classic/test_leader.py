@@ -49,7 +49,7 @@ class Scripted(Assignor):
         return self.assignment
 
 
-def test_every_member_is_told_its_share_also_when_it_has_none() -> None:
+def test_every_member_receives_its_share_also_when_it_has_none() -> None:
     division = Division([member("a", "t"), member("b", "t"), member("c", "missing")])
     assert division.topics == {"t", "missing"}
     told = division.divide(RangeAssignor(), cluster(t=3), cooperative=False)
@@ -97,7 +97,7 @@ def test_metadata_that_is_no_subscription_is_an_error() -> None:
         Division([JoinedMember("a", None, b"\x00")])
 
 
-def test_counts_tell_topics_that_are_gone_from_those_in_trouble() -> None:
+def test_counts_distinguish_deleted_topics_from_those_with_errors() -> None:
     known = cluster(t=3)
     known.topics["gone"] = TopicInfo("gone", uuid.UUID(int=2), (), False, UnknownTopicOrPartitionError())
     known.topics["ill"] = TopicInfo("ill", uuid.UUID(int=3), (), False, LeaderNotAvailableError())

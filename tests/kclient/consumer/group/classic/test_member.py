@@ -152,7 +152,9 @@ def test_join_is_repeated_by_itself_after_errors_that_pass(
         errors.UnknownServerError,
     ],
 )
-def test_join_that_cannot_succeed_is_told_and_tried_again_when_the_owner_joins(kind: type[errors.BrokerError]) -> None:
+def test_join_that_cannot_succeed_is_reported_and_tried_again_when_the_owner_joins(
+    kind: type[errors.BrokerError],
+) -> None:
     scripted = ClassicMember()
     scripted.join()
     scripted.answer_join(error=code(kind))
@@ -244,7 +246,7 @@ def test_sync_that_succeeds_makes_good_those_that_were_refused_before() -> None:
     assert [type(event) for event in scripted.events] == [Assigned] * 3
 
 
-def test_owner_that_joins_again_before_it_hears_that_it_is_fenced_is_told_once_more() -> None:
+def test_owner_that_joins_again_before_it_hears_that_it_is_fenced_is_notified_again() -> None:
     scripted = ClassicMember().stable()
     scripted.answer_heartbeat(code(errors.FencedInstanceIdError))
     scripted.join()
@@ -295,7 +297,7 @@ def test_heartbeat_tells_the_owner_once_to_join_again(
         assert scripted.member.poll(scripted.now) == ([], NEVER)
 
 
-def test_heartbeats_go_on_until_the_owner_joins_and_not_while_it_waits() -> None:
+def test_heartbeats_continue_until_the_owner_joins_and_not_while_it_waits() -> None:
     scripted = ClassicMember().stable()
     scripted.answer_heartbeat(code(errors.RebalanceInProgressError))
     scripted.answer_heartbeat(code(errors.RebalanceInProgressError))
@@ -307,7 +309,7 @@ def test_heartbeats_go_on_until_the_owner_joins_and_not_while_it_waits() -> None
     assert scripted.member.state is COMPLETING
 
 
-def test_heartbeat_in_flight_when_the_connection_drops_looks_up_the_coordinator_and_goes_on() -> None:
+def test_heartbeat_in_flight_when_the_connection_drops_looks_up_the_coordinator_and_continues() -> None:
     scripted = ClassicMember().stable()
     request, _ = scripted.next(HeartbeatRequest)
     request.on_error(DisconnectedError(), scripted.now)
@@ -474,7 +476,7 @@ def test_final_error_of_the_lookup_fails_the_join() -> None:
     assert scripted.member.state is UNJOINED
 
 
-def test_peer_that_is_no_broker_is_told_to_the_owner() -> None:
+def test_peer_that_is_no_broker_is_asked_to_the_owner() -> None:
     scripted = ClassicMember()
     scripted.join()
     request, _ = scripted.next(JoinGroupRequest)

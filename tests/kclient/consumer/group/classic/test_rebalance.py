@@ -48,10 +48,10 @@ class FailingAssignor(RangeAssignor):
 
 
 class Timeline(OwnedListener):
-    """The order of commits, joins and calls of the listener; and what becomes of a commit.
+    """The order of commits, joins and calls of the listener; and what happens to a commit.
 
     Attributes:
-        did: "commit" once one is done, "join" when the coordinator receives one, and what the listener was told.
+        did: "commit" once one is done, "join" when the coordinator receives one, and what the listener received.
         on: what the listener does, by the kind of its call.
         commit: the commit, in place of the owner's.
     """
@@ -233,7 +233,7 @@ def test_cooperative_member_revokes_what_it_no_longer_subscribes_to_before_it_jo
     assert {tp.topic for tp in sole.owner.owned} == {"u"}
 
 
-def test_commit_that_fails_for_good_does_not_keep_the_group_waiting() -> None:
+def test_commit_that_fails_permanently_does_not_keep_the_group_waiting() -> None:
     sole = SoleMember()
 
     def fails() -> bool:
@@ -256,7 +256,7 @@ def test_commit_that_does_not_end_is_given_up_after_a_while_and_no_record_is_han
     sole.run(lambda: "assigned" in sole.did)
 
 
-def test_step_that_was_interrupted_goes_on_where_it_was() -> None:
+def test_step_that_was_interrupted_continues_where_it_was() -> None:
     sole = SoleMember()
     sole.coordination.enforce_rebalance("")
     assert sole.owner.poll(1.0) is None  # the commit is under way
@@ -335,14 +335,14 @@ def test_assignor_error_is_raised_again_when_the_member_has_joined_again_by_itse
 
     for host, answer in sole.simulation.brokers.items():
         sole.simulation.brokers[host] = partial(turn_away_once, answer)
-    # The application asks for nothing until the member has joined once more.
+    # The application asks for nothing until the member has joined again.
     sole.simulation.run(20, until=lambda: sole.did.count("join") == 2)
     sole.simulation.run(1)
     sole.poll_until(lambda: len(sole.owner.errors) >= 2, seconds=5)
     assert {type(error) for error in sole.owner.errors} == {CommitFailedError}
 
 
-def test_assignor_that_fails_when_it_hears_of_the_assignment_takes_nothing_from_it() -> None:
+def test_assignor_that_fails_when_it_learns_of_the_assignment_takes_nothing_from_it() -> None:
     assignor = FailingAssignor()
     sole = SoleMember([assignor])
     error = assignor.assignment_error = CommitFailedError("an assignor's own")
@@ -363,7 +363,7 @@ def test_assignment_that_cannot_be_read_is_raised_and_the_member_joins_again() -
     assert sole.did == ["commit", "revoked", "join", "join", "assigned"]
 
 
-def test_leaving_commits_revokes_and_leaves_and_a_new_subscription_joins_anew() -> None:
+def test_leaving_commits_revokes_and_leaves_and_a_new_subscription_rejoins() -> None:
     sole = SoleMember()
     sole.leave()
     assert sole.did == ["commit", "revoked"]
@@ -422,7 +422,7 @@ class Interrupted(BaseException):
     """As KeyboardInterrupt, which a test cannot raise."""
 
 
-def test_what_a_listener_was_told_before_it_was_interrupted_is_not_told_again_by_close() -> None:
+def test_what_a_listener_received_before_it_was_interrupted_is_not_reported_again_by_close() -> None:
     sole = SoleMember()
 
     def on_revoked(partitions: Collection[TopicPartition]) -> None:

@@ -61,7 +61,7 @@ def test_leaving_is_over_whatever_comes_of_it(how: str) -> None:
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_nobody_is_told_by_a_member_that_never_asked_or_has_no_coordinator(asked: bool) -> None:
+def test_nobody_is_reported_by_a_member_that_never_asked_or_has_no_coordinator(asked: bool) -> None:
     scripted = ConsumerProtocolMember()
     scripted.subscribe("t")
     scripted.coordinator.node = 1 if asked else None
@@ -106,7 +106,7 @@ def test_member_whose_application_is_too_slow_leaves_and_joins_with_its_next_cal
     scripted.subscribe("t")
     assert reread(scripted.state) is State.JOINING
     scripted.answer(errors.UnknownMemberIdError.code, request=request)
-    assert reread(scripted.state) is State.JOINING, "how leaving went is of no concern any more"
+    assert reread(scripted.state) is State.JOINING, "the outcome of leaving must not matter"
     assert scripted.next_heartbeat()[1].member_epoch == 0
 
 

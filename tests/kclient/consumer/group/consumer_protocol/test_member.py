@@ -42,7 +42,7 @@ REFUSED = {
     "one that is leaving is never too slow": (State.PREPARE_LEAVING, ConsumerEvent.TOO_SLOW),
     "leaving is prepared before it is sent": (State.STABLE, ConsumerEvent.LEAVE),
     "one that left joins again as a new member": (State.LEAVING, ConsumerEvent.JOIN),
-    "one that failed for good does not join again": (State.FATAL, ConsumerEvent.JOIN),
+    "one that failed permanently does not join again": (State.FATAL, ConsumerEvent.JOIN),
 }
 
 
@@ -146,7 +146,7 @@ def test_what_the_owner_may_have_taken_already_is_named_by_a_whole_heartbeat() -
     assert scripted.state is State.STABLE
 
 
-def test_changed_subscription_is_told_at_once_and_only_what_changed() -> None:
+def test_changed_subscription_is_reported_immediately_and_only_what_changed() -> None:
     scripted = ConsumerProtocolMember().stable()
     scripted.subscribe("t", "u", holding=0)
     before = scripted.now
@@ -187,14 +187,14 @@ def test_a_pattern_that_is_given_up_is_taken_back_until_the_coordinator_has_hear
     assert scripted.answer(epoch=2).subscribed_topic_regex is None
     scripted.answer(code)
     scripted.subscribe("t")
-    assert scripted.answer(epoch=2).subscribed_topic_regex is None, "brokers that know no patterns are not told of one"
+    assert scripted.answer(epoch=2).subscribed_topic_regex is None, "brokers that know no patterns do not receive one"
 
 
-@pytest.mark.parametrize("trouble", ["answer", "connection"])
-def test_after_trouble_the_next_heartbeat_tells_everything(trouble: str) -> None:
+@pytest.mark.parametrize("problem", ["answer", "connection"])
+def test_after_an_error_the_next_heartbeat_is_a_full_one(problem: str) -> None:
     scripted = ConsumerProtocolMember().stable()
     request, _ = scripted.next_heartbeat()
-    if trouble == "answer":
+    if problem == "answer":
         scripted.answer(errors.CoordinatorLoadInProgressError.code, request=request)
     else:
         request.on_error(DisconnectedError("gone"), scripted.now)
@@ -304,7 +304,7 @@ def test_what_cannot_pass_is_final_until_the_owner_unsubscribes(kind: type[error
     assert scripted.next_heartbeat()[1].member_epoch == 0
 
 
-def test_group_that_the_coordinator_has_lost_is_joined_anew_and_one_of_another_kind_is_final() -> None:
+def test_group_that_the_coordinator_has_lost_is_rejoined_and_one_of_another_kind_is_final() -> None:
     scripted = ConsumerProtocolMember().stable()
     scripted.answer(errors.GroupIdNotFoundError.code)
     assert scripted.state is State.FENCED
@@ -317,7 +317,7 @@ def test_group_that_the_coordinator_has_lost_is_joined_anew_and_one_of_another_k
     assert reread(scripted.state) is State.FATAL
 
 
-def test_forbidden_topic_is_told_and_the_member_stays() -> None:
+def test_forbidden_topic_is_reported_and_the_member_stays() -> None:
     scripted = ConsumerProtocolMember().stable()
     scripted.answer(errors.TopicAuthorizationError.code)
     assert scripted.state is State.STABLE
@@ -357,7 +357,7 @@ def test_connection_to_what_is_no_broker_is_final() -> None:
     assert scripted.state is State.FATAL
 
 
-def test_why_there_is_no_coordinator_is_told_once_and_again_when_the_owner_has_raised_it() -> None:
+def test_why_there_is_no_coordinator_is_reported_once_and_again_when_the_owner_has_raised_it() -> None:
     scripted = ConsumerProtocolMember()
     scripted.subscribe("t")
     scripted.coordinator.fatal_error = errors.GroupAuthorizationError("no")

@@ -119,7 +119,7 @@ def test_what_comes_needs_no_commit() -> None:
     assert set(reconciling.did[:-2]) <= {"acknowledge"}
 
 
-def test_a_name_that_is_never_found_is_not_looked_up_any_more_once_the_member_has_left() -> None:
+def test_a_name_that_is_never_found_is_no_longer_looked_up_once_the_member_has_left() -> None:
     reconciling = ReconcilingMember()
     nameless = UUID(int=77)
     asked: list[Any] = []
@@ -171,7 +171,7 @@ def test_topic_without_a_name_waits_for_it_and_holds_up_nothing_else() -> None:
     assert {tp.topic for tp in reconciling.owner.owned} == {"u", "v"}
 
 
-def test_loss_is_told_dropped_and_joined_anew() -> None:
+def test_loss_is_reported_dropped_and_rejoined() -> None:
     reconciling = ReconcilingMember()
     reconciling.fail(25)
     reconciling.run(lambda: "acknowledge" in reconciling.did)
@@ -253,7 +253,7 @@ def test_leaving_commits_tells_and_leaves_and_another_subscription_joins() -> No
     reconciling.run(lambda: len(reconciling.owner.owned) == 2)
 
 
-def test_interrupted_reconciliation_goes_on_with_the_next_call() -> None:
+def test_interrupted_reconciliation_continues_with_the_next_call() -> None:
     reconciling = ReconcilingMember()
     other = reconciling.join()
     for _ in range(100):

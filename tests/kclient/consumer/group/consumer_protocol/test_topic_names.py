@@ -64,7 +64,7 @@ def test_names_are_asked_for_until_they_are_found_and_kept() -> None:
     assert not lookup.names.poll(lookup.now + 100).requests
 
 
-def test_failures_are_repeated_and_what_is_not_wanted_any_more_is_not() -> None:
+def test_failures_are_repeated_and_what_is_not_wanted_any_longer_is_not() -> None:
     lookup = TopicNameLookup()
     lookup.names.want([T])
     request, _ = lookup.next()

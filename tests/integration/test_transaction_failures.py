@@ -1,4 +1,4 @@
-"""Transactions in trouble: lost answers, calls that are cancelled or made from callbacks, topics that go, brokers that
+"""Transactions with errors: lost answers, calls that are cancelled or made from callbacks, topics that go, brokers that
 are down. A producer ends every transaction, or says that it cannot."""
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ IMPATIENT: dict[str, Any] = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5, "
 
 
 @pytest.fixture(params=[2, 1])
-def troubled(request: pytest.FixtureRequest) -> Iterator[RefBroker]:
-    """A broker to be troubled, in both versions of transactions."""
+def failing(request: pytest.FixtureRequest) -> Iterator[RefBroker]:
+    """A broker to be failing, in both versions of transactions."""
     with RefBroker(settings=SETTINGS) as running:
         if request.param == 1:
             with RawTransactions(running.bootstrap_servers) as raw:
@@ -39,16 +39,16 @@ def troubled(request: pytest.FixtureRequest) -> Iterator[RefBroker]:
 
 
 @pytest.fixture
-def out(troubled: RefBroker, topic: str) -> str:
+def out(failing: RefBroker, topic: str) -> str:
     """A topic of three partitions on it."""
-    create(troubled, topic, partitions=3)
+    create(failing, topic, partitions=3)
     return topic
 
 
 @pytest.fixture
-def options(troubled: RefBroker, topic: str) -> dict[str, Any]:
+def options(failing: RefBroker, topic: str) -> dict[str, Any]:
     """The options of the test's transactional producer."""
-    return {"bootstrap_servers": troubled.bootstrap_servers, "transactional_id": f"id-{topic}", **IMPATIENT}
+    return {"bootstrap_servers": failing.bootstrap_servers, "transactional_id": f"id-{topic}", **IMPATIENT}
 
 
 def create(broker: RefBroker, topic: str, partitions: int) -> None:
@@ -58,12 +58,12 @@ def create(broker: RefBroker, topic: str, partitions: int) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_connections_that_break_before_or_after_a_request_was_carried_out_change_nothing(
-    troubled: RefBroker, out: str, options: dict[str, Any], when: Any
+    failing: RefBroker, out: str, options: dict[str, Any], when: Any
 ) -> None:
     expected = []
     tp, group = TopicPartition(out, 0), ConsumerGroupMetadata(f"group-{out}")
     for api in ("InitProducerId", "AddPartitionsToTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"):
-        with Producer(**options) as producer, troubled.faults.cut(api, when=when, count=2):
+        with Producer(**options) as producer, failing.faults.cut(api, when=when, count=2):
             producer.init_transactions()
             for number in range(4):
                 value = f"{api}-{number}".encode()
@@ -75,11 +75,11 @@ def test_connections_that_break_before_or_after_a_request_was_carried_out_change
                 else:
                     producer.commit_transaction()
                     expected.append(value)
-    assert committed(troubled.bootstrap_servers, out) == sorted(expected)
+    assert committed(failing.bootstrap_servers, out) == sorted(expected)
 
 
 def test_a_transaction_can_be_aborted_from_a_delivery_callback(
-    troubled: RefBroker, out: str, options: dict[str, Any]
+    failing: RefBroker, out: str, options: dict[str, Any]
 ) -> None:
     called: list[BaseException | None] = []
     with Producer(**options) as producer:
@@ -95,18 +95,18 @@ def test_a_transaction_can_be_aborted_from_a_delivery_callback(
         assert called == [None]
         with producer.transaction():
             producer.send(out, b"kept")
-    assert committed(troubled.bootstrap_servers, out) == [b"kept"]
+    assert committed(failing.bootstrap_servers, out) == [b"kept"]
 
 
 @pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction"])
-async def test_an_end_that_is_cancelled_goes_on_and_its_result_is_had_by_the_same_call(
-    troubled: RefBroker, out: str, options: dict[str, Any], call: str
+async def test_an_end_that_is_cancelled_continues_and_its_result_is_had_by_the_same_call(
+    failing: RefBroker, out: str, options: dict[str, Any], call: str
 ) -> None:
     async with AsyncProducer(**options) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
         await (await producer.send(out, b"first"))
-        with troubled.faults.delay("EndTxn"):
+        with failing.faults.delay("EndTxn"):
             with anyio.move_on_after(0.05) as scope:
                 await getattr(producer, call)()
             assert scope.cancelled_caught
@@ -116,12 +116,12 @@ async def test_an_end_that_is_cancelled_goes_on_and_its_result_is_had_by_the_sam
         async with producer.transaction():
             await producer.send(out, b"second")
     expected = [b"first", b"second"] if call == "commit_transaction" else [b"second"]
-    assert await anyio.to_thread.run_sync(committed, troubled.bootstrap_servers, out) == expected
+    assert await anyio.to_thread.run_sync(committed, failing.bootstrap_servers, out) == expected
 
 
 @pytest.mark.not_simulated("interrupts the process from a thread")
 def test_ctrl_c_in_a_commit_leaves_its_result_to_the_same_call(
-    troubled: RefBroker, out: str, options: dict[str, Any]
+    failing: RefBroker, out: str, options: dict[str, Any]
 ) -> None:
     def commit() -> None:
         with producer.transaction():
@@ -135,7 +135,7 @@ def test_ctrl_c_in_a_commit_leaves_its_result_to_the_same_call(
     try:
         with Producer(**options) as producer:
             producer.init_transactions()
-            with troubled.faults.delay("EndTxn") as fault:
+            with failing.faults.delay("EndTxn") as fault:
                 thread = threading.Thread(target=interrupt, args=(fault,))
                 thread.start()
                 with pytest.raises(KeyboardInterrupt):
@@ -148,16 +148,16 @@ def test_ctrl_c_in_a_commit_leaves_its_result_to_the_same_call(
                 producer.send(out, b"second")
     finally:
         signal.signal(signal.SIGINT, before)
-    assert committed(troubled.bootstrap_servers, out) == [b"first", b"second"]
+    assert committed(failing.bootstrap_servers, out) == [b"first", b"second"]
 
 
 def test_a_topic_that_goes_in_the_middle_costs_the_transaction_and_no_more(
-    troubled: RefBroker, out: str, options: dict[str, Any]
+    failing: RefBroker, out: str, options: dict[str, Any]
 ) -> None:
     gone = f"{out}-gone"
-    create(troubled, gone, partitions=1)
+    create(failing, gone, partitions=1)
     with (
-        Admin(bootstrap_servers=troubled.bootstrap_servers) as admin,
+        Admin(bootstrap_servers=failing.bootstrap_servers) as admin,
         Producer(**options, delivery_timeout_ms=2_000, request_timeout_ms=1_900, linger_ms=0) as producer,
     ):
         producer.init_transactions()
@@ -174,7 +174,7 @@ def test_a_topic_that_goes_in_the_middle_costs_the_transaction_and_no_more(
         producer.abort_transaction()
         with producer.transaction():
             producer.send(out, b"kept")
-    assert committed(troubled.bootstrap_servers, out) == [b"kept"]
+    assert committed(failing.bootstrap_servers, out) == [b"kept"]
 
 
 @pytest.mark.parametrize("state", ["initializing", "in a transaction", "committing", "aborting", "preparing"])

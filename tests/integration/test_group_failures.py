@@ -1,6 +1,6 @@
 """What has broken groups elsewhere: connections, coordinators and rebalances that fail in the wrong moment.
 
-Leaves out positions (`test_group_positions`) and applications (`test_group_applications`).
+Omits positions (`test_group_positions`) and applications (`test_group_applications`).
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ EVERY_REQUEST = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def troubled() -> Iterator[RefBroker]:
-    """A broker of the test's own, to be troubled."""
+def failing() -> Iterator[RefBroker]:
+    """A broker of the test's own, to be failing."""
     with RefBroker(settings=SETTINGS) as running:
         yield running
 
 
 @pytest.fixture
-def own(troubled: RefBroker, group_protocol: str, strategy: str | None) -> Iterator[Group]:
+def own(failing: RefBroker, group_protocol: str, strategy: str | None) -> Iterator[Group]:
     """A group on it, with a topic of four partitions of fifty records each."""
-    group = Group(troubled.bootstrap_servers, "t", group_protocol, strategy)
-    with Seeder(troubled.bootstrap_servers) as seeder:
+    group = Group(failing.bootstrap_servers, "t", group_protocol, strategy)
+    with Seeder(failing.bootstrap_servers) as seeder:
         seeder.create("t", partitions=4)
         fill(seeder, "t", 4, 0, 50)
     yield group
@@ -107,10 +107,10 @@ def test_connection_that_drops_at_each_kind_of_request_loses_and_doubles_nothing
 @pytest.mark.refbroker_only
 @EVERY_REQUEST
 def test_coordinator_that_answers_not_coordinator_again_and_again_recovers(
-    troubled: RefBroker, own: Group, request_type: type[Message]
+    failing: RefBroker, own: Group, request_type: type[Message]
 ) -> None:
     error = "NOT_COORDINATOR" if request_type is not FindCoordinatorRequest else "COORDINATOR_NOT_AVAILABLE"
-    fault = troubled.faults.fail(request_type.api_key, error=error, count=12)
+    fault = failing.faults.fail(request_type.api_key, error=error, count=12)
     quick = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 100}
     own.join(**quick)
     own.join(**quick)
@@ -127,7 +127,7 @@ def test_coordinator_that_answers_not_coordinator_again_and_again_recovers(
 @pytest.mark.kafka3
 @pytest.mark.slow
 @EVERY_WAY
-def test_group_goes_on_while_its_coordinators_stop_one_after_the_other(
+def test_group_continues_while_its_coordinators_stop_one_after_the_other(
     broker: KafkaCluster, group: Group, topic: str
 ) -> None:
     servers, name = broker.bootstrap_servers, f"group-{topic}"
@@ -158,7 +158,7 @@ def test_group_goes_on_while_its_coordinators_stop_one_after_the_other(
 
 
 def rebalance_has_begun(member: Member) -> Callable[[], bool]:
-    """Whether a member, which does not poll, was told to take part in a rebalance."""
+    """Whether a member, which does not poll, was asked to take part in a rebalance."""
     core = member.consumer._core.group
     assert core is not None
     return lambda: bool(core.mailbox)
@@ -183,7 +183,7 @@ def test_coordinator_that_restarts_in_the_middle_of_a_rebalance_ends_it(
     group.poll_until(lambda: len(first.values) == len(expected))
     first.consumer.commit()
     second = group.join()
-    # The newcomer waits for the first one, which is told and not let take part: the rebalance is under way.
+    # The newcomer waits for the first one, which is reported and not let take part: the rebalance is under way.
     joining = threading.Thread(target=second.poll, args=(2.0,))
     joining.start()
     wait_until(rebalance_has_begun(first))
@@ -223,7 +223,7 @@ def test_every_partition_still_flows_after_repeated_rebalances(group: Group, see
 
 
 @EVERY_WAY
-def test_asynchronous_commits_in_flight_when_the_generation_changes_are_told_in_order_and_typed(
+def test_asynchronous_commits_in_flight_when_the_generation_changes_are_reported_in_order_and_typed(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=2)
@@ -265,7 +265,7 @@ def test_asynchronous_commits_in_flight_when_the_generation_changes_are_told_in_
 
 
 @EVERY_WAY
-def test_poll_interval_that_ends_during_a_rebalance_lets_the_others_go_on(
+def test_poll_interval_that_ends_during_a_rebalance_lets_the_others_continue(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=2)
@@ -273,7 +273,7 @@ def test_poll_interval_that_ends_during_a_rebalance_lets_the_others_go_on(
     group.settle(2)
     other = group.join()
     group.members.remove(slow)
-    # The slow one is told of the rebalance, and does not poll.
+    # The slow one is notified of the rebalance, and does not poll.
     group.poll_until(lambda: len(other.partitions) == 2)
     with pytest.raises(KafkaError, match="max_poll_interval_ms"):
         slow.poll()

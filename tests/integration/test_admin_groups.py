@@ -228,7 +228,7 @@ def test_a_reset_may_be_of_topics_partitions_or_given_offsets(admin: Admin, fill
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_a_reset_of_a_group_that_does_not_exist_is_an_error_unless_partitions_are_named(
+def test_a_reset_of_an_unknown_group_is_an_error_unless_partitions_are_named(
     admin: Admin, filled: str, group: str, dry_run: bool
 ) -> None:
     first, _ = both(filled)

@@ -27,7 +27,7 @@ def test_lines_go_in_and_come_out_unchanged(cli: Cli, topic: str) -> None:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_the_cluster_is_named_before_or_after_the_command_and_goes_before_the_environment(
+def test_the_cluster_option_before_or_after_the_command_overrides_the_environment(
     cli: Cli, bootstrap_servers: str, before: bool
 ) -> None:
     cli.environment["KCLIENT_BOOTSTRAP_SERVERS"] = "localhost:1"

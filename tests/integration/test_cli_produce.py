@@ -73,7 +73,7 @@ def test_a_wrong_line_ends_the_command_and_what_was_before_it_is_counted(
     assert counts(admin, topic) == [2]
 
 
-def test_a_record_that_the_broker_refuses_is_named_by_its_line_and_the_others_are_produced(
+def test_a_refused_record_is_named_by_its_line_and_the_others_are_produced(
     run: Callable[..., None], admin: Admin, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, 1, max_message_bytes="1000")
@@ -85,7 +85,7 @@ def test_a_record_that_the_broker_refuses_is_named_by_its_line_and_the_others_ar
     assert counts(admin, topic) == [2]
 
 
-def test_records_of_a_topic_with_more_partitions_are_copied_if_their_partitions_are_ignored(
+def test_records_are_copied_to_fewer_partitions_if_their_partitions_are_ignored(
     run: Callable[..., None],
     admin: Admin,
     seed: Seeder,

@@ -267,7 +267,7 @@ def test_records_become_arrow_columns(open_consumer: Opener, seed: Seeder, topic
     assert table.column("offset").to_pylist() == list(range(100))
 
 
-def test_deserializer_that_fails_names_the_record_and_iteration_continues_after_a_seek(
+def test_a_failing_deserializer_names_the_record_and_a_seek_continues_iteration(
     open_consumer: Opener, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic)
@@ -309,7 +309,7 @@ def test_topics_and_partitions_are_listed(open_consumer: Opener, seed: Seeder, t
 
 
 @pytest.mark.refbroker_only
-def test_topics_are_asked_for_again_where_the_answer_is_lost_or_the_leader_is_not_known_yet() -> None:
+def test_topics_are_requested_again_after_a_lost_response_or_without_a_leader() -> None:
     with (
         RefBroker() as kafka,
         Consumer(bootstrap_servers=kafka.bootstrap_servers, default_api_timeout_ms=20_000) as consumer,

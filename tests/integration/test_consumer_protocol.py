@@ -78,7 +78,7 @@ def test_brokers_match_a_pattern_against_whole_names_now_and_later(group: Group,
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_pattern_is_taken_back_though_the_connection_drops_at_the_heartbeat_that_says_so(
+def test_a_pattern_is_removed_although_the_connection_drops_at_that_heartbeat(
     cuts: Cuts, group: Group, seed: Seeder, topic: str, when: str
 ) -> None:
     for name in ("a", "b"):
@@ -116,7 +116,7 @@ def test_assignor_of_the_brokers_is_chosen_by_name(group: Group, seed: Seeder, t
     other.consumer.close(5.0)
 
 
-def test_static_member_comes_back_to_its_partitions_and_nobody_takes_its_place_before(
+def test_a_static_member_returns_to_its_partitions_which_stay_unassigned_until_then(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=4)
@@ -135,7 +135,7 @@ def test_static_member_comes_back_to_its_partitions_and_nobody_takes_its_place_b
     group.settle(4)
 
 
-def test_dynamic_member_that_leaves_without_a_word_is_missed_when_its_session_is_over(
+def test_a_dynamic_member_that_vanishes_is_removed_after_its_session_timeout(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=2)

@@ -72,7 +72,7 @@ def test_a_collected_member_commits_what_earlier_polls_returned_and_leaves(
 
 
 @pytest.mark.usefixtures("collector_at_rest")
-def test_a_member_that_is_collected_within_an_iteration_commits_up_to_the_record_current(
+def test_a_member_collected_during_an_iteration_commits_up_to_the_current_record(
     bootstrap_servers: str, topic: str, seed: Seeder, admin: Admin
 ) -> None:
     seed.create(topic)

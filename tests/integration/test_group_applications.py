@@ -162,9 +162,7 @@ async def test_tasks_that_are_cancelled_at_any_time_lose_and_double_nothing(
 
 
 @pytest.mark.slow
-async def test_application_that_blocks_its_event_loop_for_longer_than_the_session_stays_a_member(
-    group: Group, seed: Seeder, topic: str
-) -> None:
+async def test_a_member_with_a_blocked_event_loop_stays_in_the_group(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=2)
     fill(seed, topic, 2, 0, 20)
     # Of both protocols, as QUICK and the settings of the brokers have it.

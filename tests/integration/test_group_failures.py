@@ -223,7 +223,7 @@ def test_every_partition_still_flows_after_repeated_rebalances(group: Group, see
 
 
 @EVERY_WAY
-def test_asynchronous_commits_in_flight_when_the_generation_changes_are_reported_in_order_and_typed(
+def test_asynchronous_commits_in_flight_at_a_rebalance_are_reported_in_order(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=2)
@@ -288,7 +288,7 @@ def test_poll_interval_that_ends_during_a_rebalance_lets_the_others_continue(
     indirect=["group_protocol"],
     ids=["cooperative-sticky", "consumer-protocol"],
 )
-def test_partitions_that_stay_with_ten_members_are_never_revoked_and_read_while_the_rebalance_waits(
+def test_partitions_that_stay_are_never_revoked_and_read_during_the_rebalance(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     partitions = 20

@@ -19,7 +19,7 @@ from tests.support.seeding import Seeder
 from tests.support.waiting import wait_until
 
 
-def test_pause_with_fetched_records_hands_out_none_of_them_until_resume_and_skips_none(
+def test_a_paused_partition_keeps_fetched_records_until_resume_and_skips_none(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=2)
@@ -61,7 +61,7 @@ def test_seek_of_a_paused_partition_holds_when_it_is_resumed(
 
 
 @EVERY_WAY
-def test_partition_that_was_paused_and_comes_back_starts_unpaused_at_the_committed_offset(
+def test_a_paused_partition_that_returns_starts_unpaused_at_the_committed_offset(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=1)
@@ -88,7 +88,7 @@ def test_partition_that_was_paused_and_comes_back_starts_unpaused_at_the_committ
 
 
 @EVERY_WAY
-def test_partition_that_was_paused_and_went_to_another_member_comes_back_unpaused_where_that_one_stopped(
+def test_a_paused_partition_returns_unpaused_where_another_member_stopped(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=2)
@@ -158,7 +158,7 @@ def test_failure_to_fetch_offsets_never_ends_in_the_reset_policy(
 
 @EVERY_WAY
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_partition_of_which_nothing_is_committed_starts_by_the_policy_and_the_others_where_they_were(
+def test_only_partitions_without_committed_offsets_start_by_the_reset_policy(
     group: Group, seed: Seeder, topic: str, policy: str
 ) -> None:
     seed.create(topic, partitions=2)

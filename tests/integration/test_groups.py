@@ -134,9 +134,7 @@ def test_static_member_gets_its_partitions_back_without_a_rebalance(group: Group
 
 
 @CLASSIC
-def test_static_member_that_comes_back_with_another_subscription_has_the_group_divide_again(
-    group: Group, seed: Seeder, topic: str
-) -> None:
+def test_a_static_member_with_another_subscription_causes_a_rebalance(group: Group, seed: Seeder, topic: str) -> None:
     other = f"{topic}-other"
     seed.create(topic, partitions=2)
     seed.create(other, partitions=2)
@@ -262,7 +260,7 @@ def test_change_of_the_subscription_starts_a_rebalance_and_keeps_what_stays(
     group.settle(2)
 
 
-def test_application_that_is_too_slow_loses_its_partitions_learns_of_it_once_and_joins_again(
+def test_a_slow_application_loses_its_partitions_gets_one_error_and_rejoins(
     group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=2)
@@ -448,7 +446,7 @@ def test_close_returns_by_its_deadline_with_every_broker_down() -> None:
 
 @pytest.mark.refbroker_only
 @EVERY_WAY
-def test_member_whose_brokers_are_gone_polls_and_closes_in_time_and_tells_its_listener(
+def test_a_member_without_brokers_polls_and_closes_in_time_and_calls_its_listener(
     group_protocol: str, strategy: str | None
 ) -> None:
     with RefBroker() as broker:

@@ -164,7 +164,7 @@ def test_the_end_that_is_sought_is_the_last_stable_offset(log: Log) -> None:
         assert rest(uncommitted) == [(3, b"c")]
 
 
-def test_times_are_looked_up_below_the_last_stable_offset_and_find_aborted_records_too(log: Log) -> None:
+def test_look_ups_by_time_end_at_the_last_stable_offset_and_find_aborted_records(log: Log) -> None:
     log.abort(b"a", b"b")  # at the first time and one millisecond after it
     log.transactional.begin_transaction()
     log.send(b"c", b"d", b"e")  # the last one two milliseconds after it

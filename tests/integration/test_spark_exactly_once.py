@@ -151,9 +151,7 @@ def test_a_list_that_is_too_long_fails_the_batch_and_says_what_to_do(
 # -- attempts, runs and queries that are not alone
 
 
-def test_an_attempt_does_not_end_the_transaction_of_another_which_may_be_the_one_that_counts(
-    bootstrap_servers: str, topic: str
-) -> None:
+def test_an_attempt_does_not_end_the_transaction_of_another_attempt(bootstrap_servers: str, topic: str) -> None:
     with query(bootstrap_servers, topic, batches_of(1, 1)) as written:
         # Spark gives attempts of a stage that it repeats the same number.
         first = written.task(0, 0, "a", written.process(), attempt=0)
@@ -215,7 +213,7 @@ def test_a_driver_that_was_given_up_cannot_decide_what_its_successor_writes_agai
         check(bootstrap_servers, written)
 
 
-def test_what_the_old_driver_decided_late_counts_and_its_successor_fails_and_starts_again(
+def test_a_late_decision_of_an_old_driver_is_valid_and_its_successor_restarts(
     bootstrap_servers: str, topic: str
 ) -> None:
     with query(bootstrap_servers, topic, batches_of(1, 2)) as written:
@@ -282,7 +280,7 @@ def test_somebody_elses_offsets_are_not_taken_for_a_decision(bootstrap_servers: 
 
 
 @pytest.mark.usefixtures("transaction_version")
-def test_a_batch_whose_transaction_timed_out_before_the_decision_fails_by_name_and_is_written_again(
+def test_a_transaction_that_timed_out_before_the_decision_fails_the_batch(
     bootstrap_servers: str, topic: str, short: dict[str, str]
 ) -> None:
     with query(bootstrap_servers, topic, batches_of(1, 2), client=short) as written:

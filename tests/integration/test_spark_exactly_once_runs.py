@@ -97,7 +97,7 @@ def test_a_decided_batch_that_comes_back_with_other_rows_is_detected(
         assert open_transactions(bootstrap_servers, written) == []
 
 
-def test_a_decided_batch_that_comes_back_with_other_rows_counts_as_it_was_where_input_is_said_to_differ(
+def test_a_repeated_batch_with_other_rows_is_accepted_if_input_is_not_repeatable(
     bootstrap_servers: str, topic: str
 ) -> None:
     with query(bootstrap_servers, topic, [[[b"a"], [b"b"]], [[b"c"]]], repeatable=False) as written:
@@ -293,7 +293,7 @@ def test_an_abort_that_fails_completes_what_is_decided_before(
         assert committed(bootstrap_servers, topic) == expected(written.rows)
 
 
-def test_an_attempt_that_was_aborted_is_not_taken_for_the_loss_of_the_last_batch_with_rows(
+def test_an_aborted_attempt_is_not_taken_for_the_loss_of_the_last_batch_with_rows(
     bootstrap_servers: str, topic: str, raw: RawTransactions
 ) -> None:
     with (
@@ -311,7 +311,7 @@ def test_an_attempt_that_was_aborted_is_not_taken_for_the_loss_of_the_last_batch
 
 @pytest.mark.usefixtures("transaction_version")
 @pytest.mark.parametrize("repeatable", [None, True])
-def test_an_attempt_that_was_aborted_is_not_taken_for_the_loss_of_a_batch_that_comes_back(
+def test_an_aborted_attempt_is_not_taken_for_the_loss_of_a_repeated_batch(
     bootstrap_servers: str, topic: str, repeatable: bool | None
 ) -> None:
     with query(bootstrap_servers, topic, [[[b"a"]], [[]], [[b"b"]]], repeatable=repeatable) as written:
@@ -335,9 +335,7 @@ def test_what_an_attempt_left_open_is_aborted_in_later_commits_of_a_run_too(boot
         assert committed(bootstrap_servers, topic) == expected(written.rows)
 
 
-def test_a_transaction_that_is_decided_is_not_taken_for_an_attempt_that_was_left_open(
-    bootstrap_servers: str, topic: str
-) -> None:
+def test_a_decided_transaction_is_not_taken_for_a_stale_attempt(bootstrap_servers: str, topic: str) -> None:
     with query(bootstrap_servers, topic, [[[b"a"]], [[]], [[b"b"]]]) as written:
         driver = written.process(chance := Chance())
         for batch in range(3):

@@ -57,7 +57,7 @@ def create(broker: RefBroker, topic: str, partitions: int) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_connections_that_break_before_or_after_a_request_was_carried_out_change_nothing(
+def test_lost_connections_before_or_after_a_request_took_effect_change_nothing(
     failing: RefBroker, out: str, options: dict[str, Any], when: Any
 ) -> None:
     expected = []

@@ -358,7 +358,7 @@ def test_a_forked_child_neither_ends_nor_touches_the_transaction(
 
 
 @pytest.mark.slow
-def test_a_transaction_that_timed_out_is_aborted_and_the_producer_continues_with_version_2(
+def test_after_a_timed_out_transaction_the_producer_can_be_used_with_version_2(
     bootstrap_servers: str, out: str, options: dict[str, Any], version: int
 ) -> None:
     with Producer(**options, transaction_timeout_ms=3000) as producer:

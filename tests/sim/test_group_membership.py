@@ -98,7 +98,7 @@ def test_poll_interval_that_ends_during_a_rebalance_takes_the_leader_out() -> No
     assert [type(error) for error in leader.errors] == [MaxPollIntervalExceededError]
 
 
-def test_session_that_ends_unheard_loses_the_partitions_before_they_are_assigned_again() -> None:
+def test_an_expired_session_loses_the_partitions_before_they_are_assigned_again() -> None:
     run = Run(1, "cooperative-sticky", NO_FAULTS)
     first, second = run.join(), run.join()
     run.calm_down()
@@ -112,7 +112,7 @@ def test_session_that_ends_unheard_loses_the_partitions_before_they_are_assigned
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_static_member_that_comes_back_with_another_subscription_has_the_group_divide_again(strategy: str) -> None:
+def test_a_static_member_with_another_subscription_causes_a_rebalance(strategy: str) -> None:
     run = Run(1, strategy, NO_FAULTS)
     leader = run.join()
     run.calm_down()
@@ -149,7 +149,7 @@ def test_topics_that_appear_join_by_pattern_with_one_rebalance() -> None:
     assert owner.owned == {TopicPartition("t", number) for number in range(6)}
 
 
-def test_listener_that_is_interrupted_is_not_called_again_and_the_rebalance_continues() -> None:
+def test_an_interrupted_listener_is_not_called_again_and_the_rebalance_continues() -> None:
     run = Run(1, "range", NO_FAULTS)
     owner = run.join()
     run.calm_down()

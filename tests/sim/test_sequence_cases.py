@@ -133,7 +133,7 @@ async def test_a_topic_that_is_created_again_keeps_the_order(scenario: SequenceS
     assert script.stored() == VALUES
 
 
-async def test_batches_are_written_once_though_each_answer_is_lost_and_the_broker_is_killed(
+async def test_batches_are_written_once_despite_lost_responses_and_killed_brokers(
     scenario: SequenceScenario,
 ) -> None:
     for value in VALUES:

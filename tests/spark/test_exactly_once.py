@@ -184,7 +184,7 @@ def start(job: Job, folder: Path) -> subprocess.Popen[bytes]:
         *((step, 4, "exit") for step in ("after prepare_transaction", "before commit_transaction", "after commit")),
     ],
 )
-def test_a_query_that_failed_continues_from_its_checkpoint_and_every_row_is_there_once(
+def test_a_failed_query_continues_from_its_checkpoint_and_every_row_is_written_once(
     spark: SparkSession, copy: Callable[..., Copy], step: str, tasks: int, do: str
 ) -> None:
     made = copy(tasks)
@@ -198,7 +198,7 @@ def test_a_query_that_failed_continues_from_its_checkpoint_and_every_row_is_ther
 
 @pytest.mark.parametrize("step", WHERE)
 @pytest.mark.parametrize("tasks", [pytest.param(1, marks=pytest.mark.nightly), 4])
-def test_an_application_that_was_killed_continues_from_its_checkpoint_and_every_row_is_there_once(
+def test_a_killed_application_continues_and_every_row_is_written_once(
     spark: SparkSession, copy: Callable[..., Copy], tmp_path: Path, step: str, tasks: int
 ) -> None:
     made = copy(tasks)
@@ -209,7 +209,7 @@ def test_an_application_that_was_killed_continues_from_its_checkpoint_and_every_
 
 
 @pytest.mark.parametrize("step", ["before commit_transaction", "after commit_transaction"])
-def test_an_application_that_was_killed_in_its_first_batch_begins_again_and_every_row_is_there_once(
+def test_an_application_killed_in_its_first_batch_writes_every_row_once(
     spark: SparkSession, copy: Callable[..., Copy], tmp_path: Path, step: str
 ) -> None:
     made = copy(4, is_new=True)
@@ -219,7 +219,7 @@ def test_an_application_that_was_killed_in_its_first_batch_begins_again_and_ever
 
 
 @pytest.mark.parametrize("step", ["before commit_transaction", "after commit_transaction"])
-def test_an_application_with_state_that_was_killed_continues_with_it_and_every_row_is_there_once(
+def test_a_killed_application_with_state_continues_and_every_row_is_written_once(
     spark: SparkSession, copy: Callable[..., Copy], tmp_path: Path, step: str
 ) -> None:
     made = copy(2, distinct=True)
@@ -232,7 +232,7 @@ def test_an_application_with_state_that_was_killed_continues_with_it_and_every_r
 
 
 @pytest.mark.parametrize("distinct", [False, True], ids=["without state", "with state"])
-def test_a_decided_batch_with_more_rows_than_any_buffer_holds_is_read_again_to_its_end(
+def test_a_repeated_batch_larger_than_all_buffers_is_read_to_its_end(
     spark: SparkSession, copy: Callable[..., Copy], distinct: bool
 ) -> None:
     made = copy(1, lines=100_000, distinct=distinct)
@@ -277,7 +277,7 @@ def test_each_batch_of_a_stream_can_be_a_write_of_its_own(
     assert committed(bootstrap_servers, topic) == lines
 
 
-def test_a_batch_whose_transactions_time_out_before_it_is_decided_fails_by_name_and_is_written_again(
+def test_an_undecided_batch_whose_transactions_time_out_fails_and_is_repeated(
     spark: SparkSession, copy: Callable[..., Copy]
 ) -> None:
     made = copy(4)
@@ -292,7 +292,7 @@ def test_a_batch_whose_transactions_time_out_before_it_is_decided_fails_by_name_
     made.check()
 
 
-def test_a_batch_whose_transactions_time_out_after_it_was_decided_never_counts_as_written(
+def test_a_decided_batch_whose_transactions_time_out_is_never_reported_as_written(
     spark: SparkSession, copy: Callable[..., Copy]
 ) -> None:
     made = copy(1)

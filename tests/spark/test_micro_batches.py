@@ -142,7 +142,7 @@ def test_a_start_that_stays_what_it_is_is_given_at_once(logs: Logs) -> None:
         ({"startingOffsets": "committed", "commitOffsetsToGroup": "g"}, begun(5, 0)),
     ],
 )
-def test_a_start_that_may_be_another_tomorrow_becomes_the_end_of_an_empty_micro_batch(
+def test_a_start_that_may_change_becomes_the_end_of_an_empty_micro_batch(
     logs: Logs, options: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     logs.groups = {A: 5}
@@ -450,7 +450,7 @@ def test_a_topic_that_was_created_again_and_is_longer_than_before_is_a_loss(logs
     assert [one.partition for one in raised.value.lost] == [A, B]
 
 
-def test_a_topic_that_was_created_again_is_read_from_its_beginning_where_that_is_no_error(logs: Logs) -> None:
+def test_a_recreated_topic_is_read_from_its_beginning_if_losses_are_permitted(logs: Logs) -> None:
     logs.ids = {"t": "new"}
     logs.first = {A: 2, B: 0}
     made = batches(logs, failOnDataLoss="false")
@@ -461,7 +461,7 @@ def test_a_topic_that_was_created_again_is_read_from_its_beginning_where_that_is
     assert made.latest(end) == end
 
 
-def test_a_topic_that_is_created_again_while_the_query_runs_is_known_by_its_shorter_partitions(logs: Logs) -> None:
+def test_a_topic_recreated_during_a_query_is_detected_by_its_shorter_partitions(logs: Logs) -> None:
     logs.ids = {"t": "old"}
     made = batches(logs, failOnDataLoss="false")
     assert made.latest(begun(1, 1) | OLD) == begun(10, 20) | OLD
@@ -476,9 +476,7 @@ def test_a_topic_that_is_created_again_while_the_query_runs_is_known_by_its_shor
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_a_topic_that_is_created_again_and_refilled_between_two_looks_is_read_from_its_beginning(
-    logs: Logs, held: bool
-) -> None:
+def test_a_topic_recreated_and_refilled_between_lookups_is_read_from_its_beginning(logs: Logs, held: bool) -> None:
     logs.ids = {"t": "old"}
     made, strict = batches(logs, failOnDataLoss="false"), batches(logs)
     if held:
@@ -516,7 +514,7 @@ def test_a_topic_that_comes_back_is_another_one(logs: Logs) -> None:
     assert made.latest(begun(10, 20) | OLD) == {"new": {"0": 7}, "new/second": {}, **begun(10, 20), **OLD}
 
 
-def test_a_micro_batch_that_was_planned_of_a_topic_that_is_another_one_by_now_is_a_loss(logs: Logs) -> None:
+def test_a_planned_micro_batch_of_a_topic_that_was_recreated_is_a_loss(logs: Logs) -> None:
     logs.ids = {"t": "new"}
     with pytest.raises(DataLossError, match=r"t-1: offsets 4 to 5 \(the topic was deleted and created again\)"):
         batches(logs).tasks(begun(3, 4) | OLD, begun(3, 6) | OLD)

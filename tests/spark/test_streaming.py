@@ -201,7 +201,7 @@ def test_what_comes_while_a_query_runs_is_read_also_from_new_partitions_and_topi
     assert sorted(stream.values) == values(range(50))
 
 
-def test_a_query_that_waits_for_records_can_be_stopped_and_reports_how_far_partitions_go(
+def test_a_waiting_query_can_be_stopped_and_reports_the_end_offsets(
     stream: Stream, make_topic: Callable[..., str], send: Callable[..., None]
 ) -> None:
     topic = make_topic()

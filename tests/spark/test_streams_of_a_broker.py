@@ -194,7 +194,7 @@ def test_a_topic_that_a_broker_does_not_know_of_for_a_moment_is_read_once(
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_a_query_that_had_read_uncommitted_waits_for_an_open_transaction_before_its_place(
+def test_a_query_that_read_uncommitted_waits_for_an_open_transaction(
     open_query: Callable[..., Query],
     make_topic: Callable[..., str],
     producer: Producer,

@@ -167,7 +167,7 @@ def test_a_client_that_goes_while_it_is_held_up_is_forgotten(orders: RefBroker) 
         wait_until(lambda: not orders.call(lambda broker: len(broker.server.connections)))
 
 
-def test_a_client_that_gives_up_on_a_dropped_request_is_noticed_whatever_it_has_sent_behind_it(
+def test_a_disconnect_after_a_dropped_request_is_noticed_despite_later_requests(
     orders: RefBroker,
 ) -> None:
     fault = orders.faults.drop("Metadata")

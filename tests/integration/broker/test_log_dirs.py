@@ -142,7 +142,7 @@ def test_nothing_is_lost_when_partitions_move_under_a_producer_and_a_consumer(
     assert sizes == [len(acknowledged) for acknowledged in load.acknowledged]
 
 
-def test_without_the_disk_of_the_metadata_the_broker_ends_and_comes_back_when_it_is_repaired(
+def test_without_its_metadata_disk_the_broker_stops_and_it_returns_after_a_repair(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = SimulatedDisk()

@@ -34,7 +34,7 @@ def produce(kafka: RefBroker, count: int, first: int = 0) -> None:
             producer.send("orders", VALUE, key=str(number).encode(), partition=0)
 
 
-def test_a_consumer_that_keeps_up_misses_nothing_and_a_slow_one_continues_from_what_is_left() -> None:
+def test_a_fast_consumer_misses_nothing_and_a_slow_one_skips_deleted_records() -> None:
     with broker(log_retention_bytes=2 * SEGMENT_BYTES, log_segment_delete_delay_ms=50) as kafka:
         kafka.create_topic("orders")
         seen: list[int] = []

@@ -174,7 +174,7 @@ def test_a_dead_group_of_an_old_broker_does_not_exist() -> None:
     assert isinstance(caught.value.errors["g"], GroupIdNotFoundError)
 
 
-def test_what_members_of_other_kinds_say_is_not_read_and_nonsense_of_consumers_is_named() -> None:
+def test_metadata_of_other_protocol_types_is_ignored_and_of_consumers_is_checked() -> None:
     def old(node: int, request: DescribeGroupsRequest) -> Answer:
         member = DescribeGroupsResponse.DescribedGroupMember(member_id="m", member_assignment=b"\xff\xff\xff")
         return DescribeGroupsResponse(

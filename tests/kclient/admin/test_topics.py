@@ -33,7 +33,7 @@ def validate(core: ScriptedCore, topic: NewTopic) -> Any:
 
 
 @pytest.mark.parametrize("missing", [{"num_partitions": 3}, {"replication_factor": 1}, {}])
-def test_defaults_of_a_broker_that_is_too_old_for_them_are_an_error_that_says_what_to_give(
+def test_defaults_that_an_old_broker_lacks_are_an_error_that_names_the_arguments(
     missing: dict[str, Any],
 ) -> None:
     core = before_defaults()

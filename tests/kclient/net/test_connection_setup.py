@@ -117,7 +117,7 @@ def test_the_version_of_a_request_is_the_newest_that_both_know() -> None:
 @pytest.mark.parametrize(
     ("last_join", "last_sync", "used"), [(9, 5, (9, 5)), (7, 5, (7, 5)), (6, 4, (5, 3)), (5, 3, (5, 3)), (2, 1, (2, 1))]
 )
-def test_a_broker_that_ends_where_groups_were_only_encoded_again_is_asked_with_the_version_before(
+def test_a_broker_that_disconnects_at_the_latest_version_gets_the_previous_one(
     last_join: int, last_sync: int, used: tuple[int, int]
 ) -> None:
     scripted = ScriptedEngine()
@@ -346,7 +346,7 @@ def test_a_set_up_that_takes_too_long_fails_and_the_next_one_gets_longer(accepts
     assert 24 <= taken[2] <= 30.2
 
 
-def test_a_stuck_name_lookup_fails_by_the_set_up_timeout_and_its_late_result_is_ignored() -> None:
+def test_a_stuck_name_lookup_fails_by_the_timeout_and_its_late_result_is_ignored() -> None:
     scripted = ScriptedEngine()
     scripted.network.stuck_lookups = True
     scripted.settle()

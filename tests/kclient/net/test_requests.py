@@ -302,7 +302,7 @@ def test_a_request_for_any_broker_goes_to_the_least_loaded_connection() -> None:
     assert len(channels[1].unanswered) >= 1
 
 
-def test_bootstrap_connections_end_when_a_broker_is_connected_and_nothing_is_under_way() -> None:
+def test_idle_bootstrap_connections_close_when_a_broker_is_connected() -> None:
     scripted = ScriptedEngine()
     scripted.settle()
     boot = scripted.connect()
@@ -337,7 +337,7 @@ def test_a_broker_that_moved_is_reconnected_at_its_new_address() -> None:
     assert scripted.channel.address.sockaddr[0] == "elsewhere"
 
 
-def test_a_request_for_any_broker_does_not_wait_behind_a_long_poll_if_another_connection_is_idle() -> None:
+def test_a_request_for_any_broker_uses_an_idle_connection_instead_of_a_long_poll() -> None:
     scripted = ready_rig()
     main = scripted.channel
     scripted.send(0)

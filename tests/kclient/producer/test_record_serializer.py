@@ -176,7 +176,7 @@ def test_every_failure_of_a_record_that_interceptors_saw_is_reported_once() -> N
     assert told == [("t", -1, TypeError, ()), ("t", 3, TypeError, (("h", b"1"),)), ("t", -1, ValueError, ())]
 
 
-def test_interceptors_receive_the_headers_that_serializers_added_and_the_caller_its_own_form() -> None:
+def test_interceptors_receive_the_headers_that_serializers_added() -> None:
     told: list[Any] = []
     own: list[Any] = []
 

@@ -91,7 +91,7 @@ async def test_a_groups_settings_have_its_own_the_brokers_and_the_default_source
     assert found["consumer.heartbeat.interval.ms"].config_source == 5
 
 
-async def test_a_client_metrics_subscription_has_its_own_settings_and_defaults_without_synonyms(
+async def test_a_client_metrics_subscription_has_settings_and_defaults_without_synonyms(
     harness: Harness,
 ) -> None:
     edits = ("metrics", SET, "org.apache.kafka.producer., org.apache.kafka.producer."), ("interval.ms", SET, "5000")

@@ -305,7 +305,7 @@ def test_a_new_log_is_flushed_by_the_next_flush_of_all_or_a_clean_stop(tmp_path:
     store.crash()
 
 
-def test_a_checkpoint_is_written_when_it_has_changed_and_only_the_one_that_is_asked_for(store: Store) -> None:
+def test_only_changed_and_requested_checkpoints_are_written(store: Store) -> None:
     log = store.log()
     manager = store.manager
     assert manager is not None

@@ -63,7 +63,7 @@ async def test_who_is_idle_for_too_long_is_not_remembered_by_a_start(harness: Ha
     assert remembered(harness) == 0
 
 
-async def test_how_often_producers_are_looked_at_is_a_setting_that_is_shown_only_when_it_is_set(tmp_path: Path) -> None:
+async def test_the_interval_of_producer_expiration_is_shown_only_if_it_is_set(tmp_path: Path) -> None:
     plain = Harness(tmp_path / "plain")
     assert INTERVAL not in shown(plain)
     assert EXPIRATION in shown(plain)

@@ -129,7 +129,7 @@ def test_abort_markers_fill_it_and_commits_and_empty_transactions_do_not(log: Pa
     assert log.last_stable_offset == first
 
 
-def test_a_committed_reader_learns_of_each_aborted_transaction_that_it_reads_records_of(log: PartitionLog) -> None:
+def test_a_committed_reader_receives_every_aborted_transaction_of_its_records(log: PartitionLog) -> None:
     expected = some_transactions(log)
     for offset in range(log.log_end_offset):
         slice_ = log.read(offset, 1, isolation=Isolation.READ_COMMITTED)

@@ -178,7 +178,7 @@ def test_timestamps_that_the_append_time_replaces_do_not_matter(store: Store) ->
     assert [timestamp for _, timestamp, _ in read_all(log)] == [START_MS, START_MS]
 
 
-def test_records_whose_offsets_do_not_follow_each_other_are_refused_where_they_are_read(store: Store) -> None:
+def test_batches_with_offsets_out_of_order_are_refused_when_they_are_read(store: Store) -> None:
     log = store.log(LogConfig(cleanup_policy=("compact",)))
     batch = make_batch(2, key=b"k", size=1)
     # Size, attributes and timestamp delta take a byte each; the offset delta of the second record follows.

@@ -135,7 +135,7 @@ async def test_who_sleeps_when_the_clock_is_set_back_sleeps_no_longer_for_it() -
     await asyncio.wait_for(sleeper, 10)
 
 
-async def test_work_has_settled_when_each_round_that_was_due_is_over_or_waits_for_the_clock() -> None:
+async def test_work_has_settled_when_every_due_round_is_over_or_waits_for_the_clock() -> None:
     clock = Clock()
     clock.hold(0)
     background = Background(clock)

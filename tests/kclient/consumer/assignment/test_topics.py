@@ -41,7 +41,7 @@ def test_internal_topics_are_omitted_unless_asked_for() -> None:
     assert choose(re.compile("__.*"), with_internal=True).select(topics, ()) == ("__consumer_offsets", "__mine")
 
 
-def test_topic_that_cannot_be_reported_stays_if_it_was_there_and_goes_when_it_is_gone() -> None:
+def test_a_topic_with_an_error_is_kept_and_removed_when_it_is_deleted() -> None:
     choice = choose(re.compile("."))
     failing = known("a", error=LeaderNotAvailableError())
     assert choice.select(failing, ()) == ()

@@ -202,7 +202,7 @@ def test_a_rebalance_waits_for_commits_under_way_also_without_automatic_ones() -
     assert told == [None]
 
 
-def test_a_commit_before_a_rebalance_continues_when_the_call_ends_and_the_next_waits_for_it() -> None:
+def test_a_commit_before_a_rebalance_survives_its_call_and_the_next_waits_for_it() -> None:
     model = automatic()
     model.read_to(TP, 10)
     operation = model.offsets.commit_before_rebalance(time.monotonic())

@@ -188,7 +188,7 @@ def test_a_forbidden_group_is_raised_at_once() -> None:
     assert model.stored[TP].offset == 5, "it is asked again, since permissions change"
 
 
-def test_an_asynchronous_commit_that_failed_for_now_is_not_repeated_and_named_as_such() -> None:
+def test_an_asynchronous_commit_with_a_retriable_error_is_not_retried_and_says_so() -> None:
     model = OffsetsModel()
     model.failures[OffsetCommitRequest] = [LOADING]
     told = commit_async(model, {TP: 5})
@@ -349,7 +349,7 @@ def test_offsets_of_a_topic_are_not_committed_for_another_one_of_the_same_name()
     assert not model.history
 
 
-def test_offsets_of_a_topic_that_was_gone_for_a_while_are_not_committed_for_the_next_one_of_its_name() -> None:
+def test_offsets_of_a_deleted_topic_are_not_committed_for_a_new_topic_of_its_name() -> None:
     model = OffsetsModel()
     for tp in (TP, OTHER):
         model.subscription.partitions[tp].topic_id = uuid.UUID(int=6)
@@ -392,7 +392,7 @@ def test_the_topic_that_was_replaced_is_named() -> None:
     assert caught.value.topic == TP.topic
 
 
-def test_the_position_in_a_topic_that_was_replaced_is_not_committed_until_it_is_the_new_ones() -> None:
+def test_the_position_in_a_replaced_topic_is_not_committed_for_the_new_one() -> None:
     model = OffsetsModel(enable_auto_commit=True)
     model.read_to(TP, 100)
     model.offsets.asked()
@@ -425,7 +425,7 @@ def test_a_commit_goes_out_with_the_epoch_of_its_moment() -> None:
     assert model.history == [(TP, 5)]
 
 
-def test_a_stale_epoch_is_waited_for_and_the_member_asked_to_learn_of_the_next_one_at_once() -> None:
+def test_a_stale_epoch_makes_the_member_send_a_heartbeat_immediately() -> None:
     model = with_epochs()
     model.failures[OffsetCommitRequest] = [STALE_EPOCH]
     commit(model, {TP: 5})

@@ -156,7 +156,7 @@ def test_while_the_member_joins_another_connection_is_asked() -> None:
     assert joining.until(OffsetFetchRequest).node == 1
 
 
-def test_while_a_member_of_the_consumer_protocol_reconciles_the_coordinators_own_connection_will_do() -> None:
+def test_a_reconciling_member_may_use_the_connection_of_the_coordinator() -> None:
     model = OffsetsModel(group_protocol="consumer")
     model.member.rebalancing = True
     assert model.until(OffsetFetchRequest).node == 101

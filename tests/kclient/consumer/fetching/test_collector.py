@@ -100,7 +100,7 @@ def committed_model() -> Model:
     return model
 
 
-def test_aborted_transactions_and_markers_are_not_returned_and_the_position_passes_them() -> None:
+def test_aborted_records_and_markers_are_not_returned_and_the_position_passes_them() -> None:
     model = committed_model()
     model.run()
     assert offsets(model) == [4, 5, 6, 11, 12]

@@ -105,7 +105,7 @@ def test_a_record_whose_producer_is_replaced_ends_the_producer(code: int, kind: 
     assert isinstance(model.fatal, kind)
 
 
-def test_the_records_that_were_not_sent_fail_once_the_transaction_can_only_be_aborted() -> None:
+def test_unsent_records_fail_once_the_transaction_can_only_be_aborted() -> None:
     model = TransactionModel(max_in_flight_requests_per_connection=1)
     model.begin(b"a")
     request = model.one()
@@ -250,7 +250,7 @@ def test_records_that_a_broker_lost_cost_the_epoch_with_version_1(code: int) -> 
 
 
 @pytest.mark.parametrize("code", [31, 35, 53, 90])
-def test_a_fatal_answer_to_a_record_that_comes_during_the_abort_says_that_it_is_fatal(code: int) -> None:
+def test_a_fatal_error_of_a_record_during_the_abort_is_reported_as_fatal(code: int) -> None:
     model = open_transaction(2, b"v")
     request = model.one()
     call = model.transactions.abort()

@@ -210,7 +210,7 @@ def test_a_commit_does_not_wait_for_the_linger() -> None:
     assert names(model.poll()) == ["Produce"]
 
 
-def test_a_request_whose_answer_was_lost_is_sent_again_after_the_coordinator_was_looked_up() -> None:
+def test_a_request_without_response_is_repeated_after_a_coordinator_look_up() -> None:
     for error in (DisconnectedError("gone"), KafkaTimeoutError("late")):
         model = TransactionModel()
         model.begin(b"a")
@@ -275,7 +275,7 @@ def test_a_throttled_coordinator_is_left_alone() -> None:
     assert names(model.poll()) == ["EndTxn"]
 
 
-def test_the_version_is_looked_up_between_transactions_and_an_upgrade_takes_a_new_epoch() -> None:
+def test_the_version_is_checked_between_transactions_and_an_upgrade_takes_an_epoch() -> None:
     model = TransactionModel(1)
     model.begin(b"a")
     model.nodes.version = 2

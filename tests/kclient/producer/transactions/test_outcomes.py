@@ -173,7 +173,7 @@ def test_an_unknown_producer_id_takes_a_new_epoch_after_the_abort_with_version_1
     assert model.parts.identity.epoch == 1
 
 
-def test_an_id_that_may_not_be_used_ends_the_search_for_its_coordinator_and_may_be_tried_again() -> None:
+def test_a_missing_permission_ends_the_coordinator_look_up_which_can_be_repeated() -> None:
     model = TransactionModel(initialized=False)
     model.lookup_code = 53
     call = model.transactions.initialize()

@@ -494,7 +494,7 @@ def test_a_static_member_that_comes_back_in_a_rebalance_fences_the_one_that_wait
     assert third[0].generation_id == 3
 
 
-def test_static_members_outlive_a_rebalance_they_do_not_join_until_their_session_ends() -> None:
+def test_static_members_stay_in_a_rebalance_without_them_until_their_session_expires() -> None:
     groups = Groups(initial_rebalance_delay_ms=0)
     for number in range(2):
         groups.join(instance_id=f"i{number}", session_timeout_ms=2 * REBALANCE_MS)
@@ -507,7 +507,7 @@ def test_static_members_outlive_a_rebalance_they_do_not_join_until_their_session
     assert {one.member_id for one in answers[0].members} == {leader, follower}
 
 
-def test_when_only_static_members_that_are_away_are_left_the_rebalance_waits_for_them() -> None:
+def test_a_rebalance_waits_for_absent_static_members_if_no_others_are_left() -> None:
     groups = Groups(initial_rebalance_delay_ms=0)
     groups.join(instance_id="i0", session_timeout_ms=3 * REBALANCE_MS)
     groups.pass_time(0)

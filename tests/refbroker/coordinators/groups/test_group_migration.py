@@ -162,7 +162,7 @@ def test_a_group_stays_what_it_is_when_the_policy_says_so_or_the_log_fails() -> 
     assert (list(failing.group.members), failing.classic_groups) == (["c-new-1", "b"], {})
 
 
-def test_a_static_consumer_member_that_comes_back_as_a_classic_one_takes_the_group_with_it() -> None:
+def test_a_static_member_that_returns_with_the_classic_protocol_converts_the_group() -> None:
     groups = Consumers()
     groups.create("t", 2)
     groups.join("a", "t", instance_id="i")

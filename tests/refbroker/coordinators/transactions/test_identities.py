@@ -62,7 +62,7 @@ async def test_a_new_producer_says_its_own_timeout(broker: TransactionHarness) -
 # A producer that comes back with what it has
 
 
-async def test_a_producer_that_comes_back_gets_the_next_epoch_and_its_repeated_request_the_same(
+async def test_a_returning_producer_gets_the_next_epoch_and_a_repeated_request_the_same(
     broker: TransactionHarness,
 ) -> None:
     who = broker.identity()

@@ -222,7 +222,7 @@ async def test_a_pass_that_is_cancelled_leaves_nothing_behind(store: Store) -> N
     assert records(log)[-1].value == b"399"
 
 
-async def test_a_log_that_is_damaged_is_passed_over_with_an_error_and_the_others_have_their_turn(
+async def test_a_damaged_log_is_skipped_with_an_error_and_the_others_are_compacted(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     damaged, sound = make_log(store, "damaged"), make_log(store, "sound")

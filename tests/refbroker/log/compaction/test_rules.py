@@ -239,9 +239,7 @@ def in_transaction(log: PartitionLog, key: bytes, value: bytes, sequence: int, p
     put(log, (key, value), producer=(producer_id, 0, sequence), transactional=True)
 
 
-def test_data_of_an_aborted_transaction_go_at_once_and_are_no_reason_for_others_to_go(
-    store: Store, log: PartitionLog
-) -> None:
+def test_aborted_records_are_removed_immediately_and_remove_no_others(store: Store, log: PartitionLog) -> None:
     put(log, (b"a", b"committed"))
     in_transaction(log, b"a", b"aborted", 0)
     in_transaction(log, b"b", b"aborted", 1)

@@ -217,7 +217,7 @@ def refused_syncs(scripted: ClassicMember, count: int) -> list[float]:
     return pauses
 
 
-def test_syncs_that_are_always_refused_as_invalid_are_repeated_after_growing_pauses_and_told_in_the_end() -> None:
+def test_syncs_that_are_always_refused_are_retried_with_backoff_and_then_reported() -> None:
     scripted = ClassicMember()
     for _ in range(2):
         scripted.events.clear()
@@ -309,7 +309,7 @@ def test_heartbeats_continue_until_the_owner_joins_and_not_while_it_waits() -> N
     assert scripted.member.state is COMPLETING
 
 
-def test_heartbeat_in_flight_when_the_connection_drops_looks_up_the_coordinator_and_continues() -> None:
+def test_a_heartbeat_over_a_lost_connection_looks_up_the_coordinator_and_continues() -> None:
     scripted = ClassicMember().stable()
     request, _ = scripted.next(HeartbeatRequest)
     request.on_error(DisconnectedError(), scripted.now)
@@ -343,7 +343,7 @@ def test_silence_for_a_whole_session_looks_up_the_coordinator_again() -> None:
     assert scripted.member.state is STABLE
 
 
-def test_member_that_was_forgotten_while_its_owner_prepared_loses_its_partitions_before_it_joins() -> None:
+def test_a_member_removed_during_preparation_loses_its_partitions_before_it_joins() -> None:
     scripted = ClassicMember().stable()
     held = scripted.member.membership
     scripted.answer_heartbeat(code(errors.UnknownMemberIdError))

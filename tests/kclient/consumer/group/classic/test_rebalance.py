@@ -245,7 +245,7 @@ def test_commit_that_fails_permanently_does_not_keep_the_group_waiting() -> None
     assert sole.did == ["revoked", "join", "assigned"]
 
 
-def test_commit_that_does_not_end_is_given_up_after_a_while_and_no_record_is_handed_out_meanwhile() -> None:
+def test_a_commit_without_end_is_given_up_and_no_record_is_returned_meanwhile() -> None:
     sole = SoleMember(default_api_timeout_ms=5_000)
     sole.timeline.commit = lambda: False
     sole.coordination.enforce_rebalance("")
@@ -422,7 +422,7 @@ class Interrupted(BaseException):
     """As KeyboardInterrupt, which a test cannot raise."""
 
 
-def test_what_a_listener_received_before_it_was_interrupted_is_not_reported_again_by_close() -> None:
+def test_close_does_not_repeat_what_an_interrupted_listener_received() -> None:
     sole = SoleMember()
 
     def on_revoked(partitions: Collection[TopicPartition]) -> None:
@@ -440,7 +440,7 @@ def test_what_a_listener_received_before_it_was_interrupted_is_not_reported_agai
 
 
 @pytest.mark.parametrize("within", [True, False], ids=["within the commit", "between two looks at it"])
-def test_wakeup_interrupts_a_commit_that_takes_long_and_the_rebalance_waits_for_the_next_call(within: bool) -> None:
+def test_wakeup_interrupts_a_long_commit_and_the_rebalance_waits_for_the_next_call(within: bool) -> None:
     sole = SoleMember()
 
     def commit() -> bool:

@@ -39,7 +39,7 @@ def test_whatever_has_a_retriable_code_is_tried_again(table: dict[int, Outcome])
     assert errors.GroupAuthorizationError.code not in table
 
 
-def test_application_that_waits_for_records_is_not_slow_and_one_that_works_is_after_the_interval() -> None:
+def test_waiting_for_records_is_not_slow_and_working_beyond_the_interval_is() -> None:
     interval = PollInterval(5_000, lambda: None)
     assert not interval.expired(100.0)  # nobody has polled yet
     interval.polled(100.0)

@@ -110,7 +110,7 @@ def test_member_whose_application_is_too_slow_leaves_and_joins_with_its_next_cal
     assert scripted.next_heartbeat()[1].member_epoch == 0
 
 
-def test_slow_application_is_noticed_without_a_coordinator_and_while_a_heartbeat_is_out() -> None:
+def test_a_slow_application_is_noticed_without_a_coordinator_and_during_a_heartbeat() -> None:
     scripted = ConsumerProtocolMember(max_poll_interval_ms=10_000).stable()
     scripted.interval.polled(scripted.now)
     scripted.next_heartbeat()

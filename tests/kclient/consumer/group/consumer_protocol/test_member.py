@@ -55,7 +55,7 @@ def test_an_event_that_the_state_does_not_have_is_refused(state: State, event: C
     assert member.state is state
 
 
-def test_member_joins_reconciles_acknowledges_at_once_and_then_heartbeats_as_the_coordinator_says() -> None:
+def test_a_member_joins_reconciles_acknowledges_and_sends_heartbeats() -> None:
     scripted = ConsumerProtocolMember(client_rack="r", group_remote_assignor="range", max_poll_interval_ms=60_000)
     assert scripted.sent() is None
     scripted.subscribe("t", "u")
@@ -92,7 +92,7 @@ def test_member_joins_reconciles_acknowledges_at_once_and_then_heartbeats_as_the
     assert reread(scripted.state) is State.STABLE
 
 
-def test_target_that_changes_while_the_owner_works_is_reconciled_after_the_acknowledgement() -> None:
+def test_a_target_that_changes_meanwhile_is_reconciled_after_the_acknowledgement() -> None:
     scripted = ConsumerProtocolMember()
     scripted.subscribe("t")
     scripted.answer(assigned={T: [0, 1]})
@@ -304,7 +304,7 @@ def test_what_cannot_pass_is_final_until_the_owner_unsubscribes(kind: type[error
     assert scripted.next_heartbeat()[1].member_epoch == 0
 
 
-def test_group_that_the_coordinator_has_lost_is_rejoined_and_one_of_another_kind_is_final() -> None:
+def test_a_lost_group_is_joined_again_and_a_group_of_another_type_is_fatal() -> None:
     scripted = ConsumerProtocolMember().stable()
     scripted.answer(errors.GroupIdNotFoundError.code)
     assert scripted.state is State.FENCED
@@ -357,7 +357,7 @@ def test_connection_to_what_is_no_broker_is_final() -> None:
     assert scripted.state is State.FATAL
 
 
-def test_why_there_is_no_coordinator_is_reported_once_and_again_when_the_owner_has_raised_it() -> None:
+def test_a_missing_coordinator_is_reported_once_and_again_after_the_error_was_raised() -> None:
     scripted = ConsumerProtocolMember()
     scripted.subscribe("t")
     scripted.coordinator.fatal_error = errors.GroupAuthorizationError("no")

@@ -103,7 +103,7 @@ class ReconcilingMember:
         assert condition()
 
 
-def test_what_goes_is_committed_and_told_before_it_is_acknowledged_and_nothing_else_moves() -> None:
+def test_revoked_partitions_are_committed_and_reported_before_the_acknowledgement() -> None:
     reconciling = ReconcilingMember()
     reconciling.join()
     reconciling.run(lambda: len(reconciling.owner.owned) == 2 and reconciling.state is ConsumerState.STABLE)

@@ -62,7 +62,7 @@ class Member:
 
     @property
     def awaits_assignment(self) -> bool:
-        """Whether it joined, with the classic protocol, and was not notified yet what it gets."""
+        """Return whether it has joined, with the classic protocol, and has no assignment yet."""
         own = self.consumer._core.group
         coordination = None if own is None else own.coordination
         return isinstance(coordination, Coordination) and coordination.phase is Phase.JOINING

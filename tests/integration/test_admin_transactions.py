@@ -263,7 +263,7 @@ def test_producers_of_what_does_not_exist(admin: Admin, made: str) -> None:
 
 
 def goes_unverified(raw: RawTransactions, transaction: PreparedTransaction, topic: str) -> bool:
-    """Whether a broker has learned of the setting that lets it take a record of a transaction that was not begun."""
+    """Return whether a broker applies the setting that lets it accept a record without a transaction."""
     try:
         raw.write(transaction, topic, b"lost")
     except TransactionAbortableError:

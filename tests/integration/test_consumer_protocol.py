@@ -92,9 +92,7 @@ def test_a_pattern_is_removed_although_the_connection_drops_at_that_heartbeat(
     assert {tp.topic for tp in member.consumer.assignment()} == {f"{topic}-b"}
 
 
-def test_an_expression_that_is_invalid_is_the_end_until_another_subscription(
-    group: Group, seed: Seeder, topic: str
-) -> None:
+def test_an_invalid_expression_is_fatal_until_another_subscription(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic)
     member = group.join(SubscriptionPattern("(" + topic))
     raised(group, member, InvalidRegularExpressionError)
@@ -237,5 +235,5 @@ async def test_async_consumer_takes_part(bootstrap_servers: str, seed: Seeder, t
             values.append(record.value)
             if len(values) == 10:
                 break
-    # A coordinator that has not learned of the topic yet assigns nothing at first.
+    # A coordinator that does not know the topic yet assigns nothing at first.
     assert [what for what in listener.log.heard if what[1]] == [("assigned", {0, 1}), ("revoked", {0, 1})]

@@ -43,7 +43,7 @@ EVERY_REQUEST = pytest.mark.parametrize(
 
 @pytest.fixture
 def failing() -> Iterator[RefBroker]:
-    """A broker of the test's own, to be failing."""
+    """Yield a broker for tests that inject faults."""
     with RefBroker(settings=SETTINGS) as running:
         yield running
 
@@ -158,7 +158,7 @@ def test_group_continues_while_its_coordinators_stop_one_after_the_other(
 
 
 def rebalance_has_begun(member: Member) -> Callable[[], bool]:
-    """Whether a member, which does not poll, was asked to take part in a rebalance."""
+    """Return whether a member that does not poll has to take part in a rebalance."""
     core = member.consumer._core.group
     assert core is not None
     return lambda: bool(core.mailbox)
@@ -183,7 +183,7 @@ def test_coordinator_that_restarts_in_the_middle_of_a_rebalance_ends_it(
     group.poll_until(lambda: len(first.values) == len(expected))
     first.consumer.commit()
     second = group.join()
-    # The newcomer waits for the first one, which is reported and not let take part: the rebalance is under way.
+    # The new member waits for the first one, which may not take part yet: the rebalance is in progress.
     joining = threading.Thread(target=second.poll, args=(2.0,))
     joining.start()
     wait_until(rebalance_has_begun(first))

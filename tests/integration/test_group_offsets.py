@@ -322,7 +322,7 @@ def test_an_application_that_stops_asking_is_notified_of_its_stall(seed: Seeder,
     stalls: list[Any] = []
     with group.consumer(stall_timeout_ms=300, on_stall=stalls.append) as consumer:
         read(consumer, 3)
-        # Joining and the first records may take long enough to be reported, too.
+        # Joining and the first records may take long enough to be reported as a stall too.
         wait_until(lambda: any(group.tp in one and one[group.tp].position == 3 for one in stalls))
         assert stalls[-1][group.tp].lag == 7
         assert consumer.health().stalled == (group.tp,)

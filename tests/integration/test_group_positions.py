@@ -118,7 +118,7 @@ def test_a_paused_partition_returns_unpaused_where_another_member_stopped(
 
 @pytest.fixture
 def failing() -> Iterator[RefBroker]:
-    """A broker of the test's own, to be failing."""
+    """Yield a broker for tests that inject faults."""
     with RefBroker(settings=SETTINGS) as running:
         yield running
 
@@ -188,7 +188,7 @@ def test_topic_that_is_deleted_and_created_again_is_read_from_its_beginning(
 ) -> None:
     seed.create(topic, partitions=2)
     fill(seed, topic, 2, 0, 30)
-    # Else the member itself may make the topic again, with as many partitions as the broker likes.
+    # Otherwise the member itself may create the topic again, with the broker's default of partitions.
     member = group.join(metadata_max_age_ms=300, allow_auto_create_topics=False)
     group.poll_until(lambda: len(member.values) == 60)
     member.consumer.commit()

@@ -1,4 +1,4 @@
-"""What calls say that wait for a broker without success."""
+"""The errors of calls that wait for a broker without success."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def create(admin: Admin, topic: str, partitions: int = 1, **configs: str) -> Non
 
 
 def leader_of(engine: Engine, topic: str, partition: int) -> tuple[int, Any]:
-    """The leader of a partition, and the id of its topic: the broker that is asked may learn of the topic only now."""
+    """Return the leader of a partition, and the id of its topic, which the broker may not know yet."""
     asked = [MetadataRequest.MetadataRequestTopic(name=topic)]
     found: list[tuple[int, Any]] = []
 

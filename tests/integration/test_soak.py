@@ -100,7 +100,7 @@ def start(program: str, *arguments: str) -> subprocess.Popen[str]:
 @pytest.mark.timeout(SECONDS + GUARD)
 @pytest.mark.parametrize("kind", ["plain", "transactions"])
 def test_memory_stays_flat_at_full_rate(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    # Else the producer's next refresh of its metadata would make the topics again that were deleted.
+    # Otherwise the producer's next metadata refresh would create the deleted topics again.
     settings = {"log.segment.bytes": str(64 * MEBIBYTE), "auto.create.topics.enable": "false"}
     with BrokerProcess(tmp_path / "data", settings=settings) as broker:
         servers = broker.bootstrap_servers

@@ -92,7 +92,7 @@ def test_a_decided_batch_that_comes_back_with_other_rows_is_detected(
         rows = sum(map(len, now))
         with pytest.raises(OldCheckpointError, match=rf"batch 0 .* 4 rows .* {rows} now"):
             written.run()
-        # What was decided counts nevertheless.
+        # The decided batch is valid nevertheless.
         assert committed(bootstrap_servers, topic) == [b"a", b"b", b"c", b"d"]
         assert open_transactions(bootstrap_servers, written) == []
 

@@ -1,4 +1,4 @@
-"""Transactions with errors: lost answers, calls that are cancelled or made from callbacks, topics that go, brokers that
+"""Failures in transactions: lost responses, calls that are cancelled or made in callbacks, deleted topics, brokers that
 are down. A producer ends every transaction, or says that it cannot."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IMPATIENT: dict[str, Any] = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5, "
 
 @pytest.fixture(params=[2, 1])
 def failing(request: pytest.FixtureRequest) -> Iterator[RefBroker]:
-    """A broker to be failing, in both versions of transactions."""
+    """Yield a broker for tests that inject faults, in both versions of transactions."""
     with RefBroker(settings=SETTINGS) as running:
         if request.param == 1:
             with RawTransactions(running.bootstrap_servers) as raw:

@@ -1,4 +1,4 @@
-"""The loop that transforms topics in transactions, against a broker: each record counts once, who fails."""
+"""The loop that transforms topics in transactions, with a broker: each record counts once, whatever fails."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_a_member_that_was_slow_commits_nothing_that_another_one_has_read(pipe: 
 
     with pipe.running(0, slow, reads={"max_poll_interval_ms": 2_000, "session_timeout_ms": 6_000}) as first:
         assert stuck.wait(ANSWER)
-        # It is thrown out without enough progress, and another one does the work.
+        # It is removed for lack of progress, and another member does the work.
         with pipe.running(1):
             wait_until(lambda: pipe.done(30), ANSWER)
         proceed.set()
@@ -275,7 +275,7 @@ def test_a_poison_record_ends_the_loop_before_it(pipe: Pipe) -> None:
         assert (raised.value.topic, raised.value.partition, raised.value.offset) == (pipe.source, 17 % 3, 17 // 3)
         assert {tp: consumer.position(tp) for tp in consumer.assignment()} == pipe.committed()
         assert 17 not in pipe.out()
-        # Who repairs the function continues with the same clients.
+        # After the function is corrected, the same clients continue.
         seen = 60 - sum(pipe.committed().values())
 
         def repaired(record: ConsumerRecord) -> ProducerRecord:

@@ -128,7 +128,7 @@ class ConsumerPlay(Play):
         return self.beat(member, 0, {}, version=version, **(given | fields))
 
     def wait_for_epoch(self, member: str, epoch: int) -> int:
-        """Send heartbeats of a member until it receives another epoch; what patterns match is detected later."""
+        """Send heartbeats of a member until it receives another epoch; patterns are resolved later."""
         found: list[Any] = []
 
         def changed() -> bool:

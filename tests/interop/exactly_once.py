@@ -37,7 +37,7 @@ SETTINGS = {
     "auto.create.topics.enable": "false",
 }
 BETWEEN = 0.1
-"""Seconds after which who is waited for gets some more records."""
+"""Seconds after which a program that the test waits for gets some more records."""
 EVERY_TENTH, FIRST_OF_THEM = 10, 3
 """Rounds in which the broker is killed as well."""
 
@@ -225,7 +225,7 @@ class Play:
         self._feed_until(feeder, lambda: process.is_fenced() or process.said()["committed"] >= wanted)
 
     def _feed_until(self, feeder: Producer, condition: Callable[[], bool]) -> None:
-        """Nobody shall wait without enough records, nor have so many that the last one is not done in time."""
+        """Keep enough records for every program, and not so many that the last one is late."""
         due = time.monotonic()
 
         def fed() -> bool:

@@ -53,7 +53,7 @@ class Confluent:
     def __init__(self, bootstrap_servers: str, topic: str, group: str, **settings: Any) -> None:
         self.assignments: list[set[int]] = []
         self.received = 0
-        # With the consumer protocol the broker says how long a session is, and the client refuses to be notified.
+        # With the consumer protocol, the broker sets the session timeout, and the client refuses the option.
         sessions = {} if "group.protocol" in settings else {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 500}
         self._consumer = confluent_kafka.Consumer(
             {

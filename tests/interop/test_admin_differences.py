@@ -108,7 +108,7 @@ def made(both: Both) -> Iterator[str]:
     producers = DescribeProducersRequest(
         topics=[DescribeProducersRequest.TopicRequest(name=NAMES, partition_indexes=[0])]
     )
-    # Kafka's broker learns of it a little later than its controller answers.
+    # Kafka's broker applies it a little after its controller has responded.
     wait_until(lambda: not any(answer.topics[0].partitions[0].error_code for answer in both.ask(producers, 0)))
     yield NAMES
     both.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name=NAMES)], timeout_ms=10_000), 6)

@@ -160,7 +160,7 @@ def test_both_keep_the_same_records_and_read_what_the_other_left(
     cleaned_up_to = cluster.data_directory() / CLEANER_OFFSETS
     wait_until(lambda: (THERE, 0) in read_offsets(Files(), cleaned_up_to), CHANGE)
 
-    # What a Java consumer reads of committed records is what is left here, who compacted it.
+    # A Java consumer reads exactly the committed records that remain, whichever broker compacted the log.
     expected = committed(tmp_path / "clean", HERE)
     for topic in (HERE, THERE):
         output = tools.consume(topic, len(expected), *KEYED, "--command-property", "isolation.level=read_committed")

@@ -14,7 +14,7 @@ from tests.support.waiting import wait_until
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 admin = pytest.importorskip("confluent_kafka.admin", reason="confluent-kafka is not installed")
 
-# What the client leaves open or uses that is on its way out is its own to repair.
+# Warnings about unclosed resources and deprecated calls of the client are not ours.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -31,7 +31,7 @@ def created(client: Any, topic: str) -> str:
     """A topic of two partitions."""
     name: str = topic
     results(client.create_topics([admin.NewTopic(name, 2, 1, config={"retention.ms": "3600000"})]))
-    # Brokers of Kafka learn from their controller a little later than it answers, of topics and of settings.
+    # Kafka's brokers apply topics and settings a little after the controller has responded.
     wait_until(lambda: len(client.list_topics(name, timeout=ANSWER).topics[name].partitions) == 2)
     return name
 

@@ -88,7 +88,7 @@ def _membership(play: ConsumerPlay) -> None:
 
 
 def _static_members(play: ConsumerPlay) -> None:
-    """Static members go for a while, come back, are fenced, and go permanently."""
+    """Static members leave temporarily, return, are fenced, and leave permanently."""
     play.join("a", T, instance_id="one")
     play.join("b", T, instance_id="two")
     play.beat("a", 2, {T: [0, 1]}, instance_id="one")

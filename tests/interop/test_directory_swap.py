@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("needs_kafka")
 
 
 class Swap:
-    """A data directory and who has it.
+    """A data directory and the broker that uses it.
 
     Args:
         folder: for the directory, configuration and output.

@@ -25,7 +25,7 @@ from tests.support.golden_data import golden_rows
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.tools import JavaTools
 
-# What others leave open is theirs to repair.
+# Warnings about unclosed resources of other clients are not ours.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -37,7 +37,7 @@ KINDS = (".log", ".checkpoint", ".index", ".timeindex", ".txnindex", ".snapshot"
 
 @pytest.fixture(autouse=True)
 def _terminal(needs_kafka: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Java writes what it is asked to be the terminal's encoding.
+    # Java writes in the encoding that the environment sets.
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
 
 

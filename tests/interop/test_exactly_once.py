@@ -1,4 +1,4 @@
-"""One topic in, one out, and who copies is killed with -9 at random, as is the broker: each record is there once.
+"""Copies from one topic to another while programs and the broker are killed at random: each record is there once.
 
 On refbroker and on Apache Kafka, by programs with kclient's loop, its calls, and those of confluent-kafka.
 KCLIENT_KILLS says how often; fifty take some minutes. What happened is logged (`--log-cli-level=INFO`).

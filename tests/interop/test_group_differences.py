@@ -86,7 +86,7 @@ def _make_topics(broker: Broker, *names: str) -> None:
     for made in broker.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 7).topics:
         assert made.error_code == 0
         broker.ids[made.name] = made.topic_id
-    # Kafka's broker learns of them a little later than its controller answers.
+    # Kafka's broker applies them a little after its controller has responded.
     wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
     wait_until(lambda: all(one.topic_id == broker.ids[one.name] for one in broker.ask(request, 12).topics))

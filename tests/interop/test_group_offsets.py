@@ -20,7 +20,7 @@ from tests.support.kafka.tools import JavaTools
 from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
-# What others leave open is theirs to repair.
+# Warnings about unclosed resources of other clients are not ours.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -121,7 +121,7 @@ def test_nothing_hangs(java: JavaTools, made: TopicPartition) -> None:
 def test_a_hanging_transaction_is_found_and_aborted(
     java: JavaTools, admin: Admin, raw: RawTransactions, made: TopicPartition, topic: str
 ) -> None:
-    """It comes about where a record was not verified, of which the coordinator was not notified."""
+    """This happens if a record was not verified, so that the coordinator does not know of it."""
     everyone = ConfigResource.broker()
     admin.incremental_alter_configs({everyone: [AlterConfig.set(VERIFICATION, False)]})
     left = raw.start(topic)

@@ -95,7 +95,7 @@ class MemberPlay(Play):
         return self.ask(self.heartbeat_request(member, generation, **fields), version)
 
     def wait_for_rebalance(self, member: str, generation: int) -> None:
-        """Until a member of the generation is asked to join again."""
+        """Wait until a member of the generation has to rejoin."""
         beat = self.heartbeat_request(member, generation)
         wait_until(lambda: self._main.ask(beat, 4).error_code == REBALANCING)
 
@@ -195,7 +195,7 @@ def _refusals(play: MemberPlay) -> None:
 
 
 def _old_versions(play: MemberPlay) -> None:
-    """One member in the oldest versions, and what it is reported when it has gone."""
+    """A member with the oldest versions, and the errors after it has left."""
     for version in range(4):
         member = play.join(version=version)
         play.sync(member.member_id, member.generation_id, member.member_id, version=version)

@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 PARTITIONS = 6
-"""A Java member learns of a rebalance by its heartbeat, every three seconds."""
+"""The time for a Java member to notice a rebalance by its heartbeat, every three seconds."""
 
 CLIENT_IDS = {"kclient": "kclient", "confluent": "confluent", "java": "consumer-"}
 """How the ids of each client's members begin."""

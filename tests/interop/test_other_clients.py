@@ -7,7 +7,7 @@ import pytest
 from tests.interop.clients import Message, client, pairs
 from tests.interop.conftest import Target
 
-# What others leave open or use that is on its way out is theirs to repair.
+# Warnings about unclosed resources and deprecated calls of other clients are not ours.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

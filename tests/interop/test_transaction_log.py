@@ -22,7 +22,7 @@ from tests.support.kafka.tools import JavaTools
 from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
-# What others leave open is theirs to repair.
+# Warnings about unclosed resources of other clients are not ours.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -42,7 +42,7 @@ def make_topic(address: str) -> None:
 
 
 def transactional(confluent: Any, address: str, name: str, timeout_ms: int = 600_000) -> Any:
-    """confluent-kafka's producer, which has its identity; librdkafka says what it is reported on stderr otherwise."""
+    """confluent-kafka's producer with its identity; by default librdkafka logs errors to stderr."""
     producer = confluent.Producer(
         {
             "bootstrap.servers": address,

@@ -19,7 +19,7 @@ from tests.interop.transactional import CLIENTS, Fenced, Refused, Transactional
 from tests.support.raw_transactions import RawTransactions
 from tests.support.reading import read_up_to
 
-# What the others leave open is theirs to repair.
+# Warnings about unclosed resources of other clients are not ours.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

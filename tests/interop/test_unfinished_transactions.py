@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("needs_kafka")
 
 
 class Directory:
-    """A data directory, and one address for who has it."""
+    """A data directory, and one address for the broker that uses it."""
 
     def __init__(self, folder: Path) -> None:
         self._kafka = KafkaCluster(directory=folder, config=SETTINGS)

@@ -133,7 +133,7 @@ class TransactionPlay(Play):
         self.ask(DescribeProducersRequest(topics=[wanted]), 0)
 
     def read(self, *, committed: bool, offset: int = 0, partition: int = 0) -> None:
-        """The batches that a reader gets, and the aborted transactions it is notified of."""
+        """Return the batches that a reader gets, and the aborted transactions in the response."""
         one = FetchRequest.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
         wanted = FetchRequest.FetchTopic(topic=self.topic, partitions=[one])
         request = FetchRequest(max_wait_ms=100, min_bytes=1, isolation_level=int(committed), topics=[wanted])

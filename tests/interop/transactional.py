@@ -110,7 +110,7 @@ def _confluent_errors() -> Iterator[None]:
 
 
 class Confluent:
-    """confluent-kafka's; librdkafka says what it is reported on standard error otherwise."""
+    """confluent-kafka's; by default librdkafka logs errors to standard error."""
 
     def __init__(self, bootstrap_servers: str, name: str) -> None:
         import confluent_kafka

@@ -26,7 +26,7 @@ def test_what_is_no_mapping_learns_where_offsets_come_from(given: Any) -> None:
         checked_offsets(given)
 
 
-def test_an_offset_that_is_invalid_names_its_partition() -> None:
+def test_an_invalid_offset_names_its_partition() -> None:
     with pytest.raises(TypeError, match="not '3' for t-0"):
         checked_offsets({("t", 0): "3"})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not -1 for t-0"):

@@ -129,11 +129,11 @@ class GroupRun(ABC, Generic[Cluster]):
     # -- what both protocols have to stand
 
     def decline_for_minutes(self) -> int:
-        """The coordinator moves to a broker that is invalid, and comes back; the requests of that time."""
+        """Move the coordinator to a broker that does not exist, and back; return the requests in between."""
         self.join()
         self.calm_down()
         moved, before = self.cluster.coordinator, self.simulation.requests
-        self.cluster.coordinator = 99  # FindCoordinator names a broker that is invalid
+        self.cluster.coordinator = 99  # FindCoordinator names a broker that does not exist
         self.simulation.brokers["b99"] = self.simulation.brokers["b1"]
         for _ in range(600):
             self.poll()

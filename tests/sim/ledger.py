@@ -79,7 +79,7 @@ class Ledger:
         return self.entries[-1]
 
     def report(self, entry: Entry, what: Reported) -> None:
-        """The application is reported, or asks."""
+        """The application gets the error, or a health report."""
         final = (Reported.COMMITTED, Reported.ABORTED)
         assert entry.reported not in final or entry.reported is what, f"{entry} is said to be {what.value} now"
         entry.reported = what

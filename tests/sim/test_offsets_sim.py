@@ -235,7 +235,7 @@ class Run:
         self.rebalance()
 
     def rebalance(self) -> None:
-        """Deal the partitions again; some members learn of it and give theirs up in order, the others lost them."""
+        """Distribute the partitions again; some members revoke theirs in order, the others lose them."""
         for client in self.clients:
             if client.generation is not None and self.rng.random() < 0.6:
                 # What it was given counts as processed, since it asks for more.

@@ -69,7 +69,7 @@ async def test_each_input_has_one_result_whatever_fails(tmp_path: Path, part: in
 
 
 async def test_what_is_to_happen_happens(tmp_path: Path) -> None:
-    """The histories are worth something: programs learn of every kind of end, and brokers start again."""
+    """The histories are meaningful: programs see every kind of end, and brokers restart."""
     ends: Counter[str] = Counter()
     starts = 0
     for seed in range(20):

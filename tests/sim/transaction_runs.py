@@ -158,7 +158,7 @@ class Application:
             return False
         if how < 0.3:
             return (yield from self._hand_over(entry, commit=rng.random() < 0.7))
-        # Reported before: nobody learns of the end of a call in whose midst he is killed.
+        # Reported before the call: a program that is killed during it cannot report its end.
         self.run.ledger.report(entry, Reported.UNKNOWN)
         yield from self._repeat(self.transactions.commit)
         self.run.ledger.report(entry, Reported.COMMITTED)
@@ -245,7 +245,7 @@ class Run:
         self.alive: list[Application] = []
 
     def heard(self, error: KafkaError, call: str = "") -> None:
-        """A program received of an error: whether an abort helps, or nothing does, it says of itself."""
+        """Handle an error of a program; the error itself says whether an abort helps."""
         self.ends[f"{call}{type(error).__name__}"] += 1
         assert not error.retriable, f"{error!r} is handed to a program"
         assert call or error.abortable or error.fatal, f"{error!r} is neither abortable nor fatal"

@@ -86,7 +86,7 @@ class Watch:
         if seen <= plan.skip:
             return
         if plan.do == "stop":
-            # It stays planned: who comes here stops.
+            # It stays planned: every process that gets here stops.
             reached(self._path).touch()
             while True:
                 time.sleep(60)

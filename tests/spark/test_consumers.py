@@ -17,7 +17,7 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class FakeConsumer:
-    """Remembers what it received."""
+    """Records what it receives."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.client = options.client

@@ -24,7 +24,7 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class FakeEnds:
-    """Answers as it is asked to; each look passes the gate, and shuts it if only one is to.
+    """Returns the results of the test; each look-up passes the gate, and closes it if only one may.
 
     A look is before the gate, or over: none is on its way through it while the test does something.
     """

@@ -22,7 +22,7 @@ _ERROR_CODE = re.compile(r"error_code=(\d+)")
 
 
 class RawProducer:
-    """A producer that does what it is reported, whether it may or not.
+    """A producer that makes every requested call, allowed or not.
 
     Parameters:
         ask: sends a request in a version, and gives the answer.

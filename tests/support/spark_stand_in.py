@@ -37,7 +37,7 @@ class Killed(BaseException):
 
 
 class Failed(KafkaError, name="FAILED"):
-    """One call failed; who made it continues."""
+    """Record that a call failed; its caller continues."""
 
 
 class Chance:

@@ -132,7 +132,7 @@ class TransactionHarness(Harness):
         return code
 
     def end(self, who: Identity, *, commit: bool, name: str = ID, api: int | None = None) -> tuple[int, Identity]:
-        """The error, and what the producer continues with."""
+        """The error, and the identity with which the producer continues."""
         request = EndTxnRequest(transactional_id=name, producer_id=who[0], producer_epoch=who[1], committed=commit)
         answer = self.send(request, (5 if self.version >= 2 else 4) if api is None else api)
         return answer.error_code, (answer.producer_id, answer.producer_epoch)

@@ -1,4 +1,4 @@
-"""A broker whose process may open no more files: it refuses what would keep some open permanently, and serves on."""
+"""A broker without free file descriptors: it refuses new partitions and connections, and continues."""
 
 from __future__ import annotations
 

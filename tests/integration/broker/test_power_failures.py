@@ -1,4 +1,4 @@
-"""The power goes while a producer is at work: what it received is stored is there once and in order, and it continues.
+"""A power failure while a producer sends: acknowledged records are stored once, in order; the producer continues.
 
 KCLIENT_POWER_FAILURES says how many times the power goes.
 """
@@ -31,7 +31,7 @@ SETTINGS = {
 
 
 class Acknowledged:
-    """What the producer received about its records: offset by number, for each partition."""
+    """The results of the producer's records: offset by number, for each partition."""
 
     def __init__(self) -> None:
         self.offsets: dict[int, dict[int, int]] = defaultdict(dict)

@@ -1,4 +1,4 @@
-"""Small servers on real sockets: a broker that knows three APIs, and peers that are invalid."""
+"""Small servers on real sockets: a broker with three APIs, and peers that are no brokers."""
 
 from __future__ import annotations
 

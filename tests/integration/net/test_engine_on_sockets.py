@@ -1,4 +1,4 @@
-"""The engine on real sockets, against a tiny broker and against peers that are invalid."""
+"""The engine on real sockets, against a tiny broker and against peers that are no brokers."""
 
 from __future__ import annotations
 

@@ -147,5 +147,5 @@ def test_what_a_sticky_member_says_is_javas_format() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x7f\xff\xff\xff", bytes.fromhex("0000000100016100ffffff00000000")])
-def test_user_data_that_are_invalid_count_as_no_claim(data: bytes) -> None:
+def test_invalid_user_data_counts_as_no_claim(data: bytes) -> None:
     assert decode_user_data(data) == ((), -1)

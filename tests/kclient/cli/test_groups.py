@@ -23,7 +23,7 @@ def test_files_are_read_as_kafkas_tool_writes_them(tmp_path: Path, text: str) ->
 
 
 @pytest.mark.parametrize("line", ["t,0", "t,zero,5", "t,0,-5", "t", "a,b,c,0,5", "topic,partition,offset"])
-def test_a_line_that_is_invalid_is_named(tmp_path: Path, line: str) -> None:
+def test_an_invalid_line_is_named(tmp_path: Path, line: str) -> None:
     with pytest.raises(typer.BadParameter, match="line 2 is not topic,partition,offset"):
         _read(offsets(tmp_path, f"t,0,5\n{line}\n"), "g")
 

@@ -24,7 +24,7 @@ def test_escapes_are_read_and_other_letters_stay_as_they_are(written: str, meant
 
 
 @pytest.mark.parametrize("written", ["\\", r"\x1"])
-def test_an_escape_that_is_invalid_is_an_error_of_the_command_line(written: str) -> None:
+def test_an_invalid_escape_is_an_error_of_the_command_line(written: str) -> None:
     with pytest.raises(typer.BadParameter, match="escape"):
         unescaped(written, "--format")
 
@@ -64,7 +64,7 @@ def test_partitions_are_numbers(text: str) -> None:
         partitions(text)
 
 
-def test_a_duration_that_is_invalid_names_its_option() -> None:
+def test_an_invalid_duration_names_its_option() -> None:
     assert seconds("PT1M30S", "--longer-than") == 90
     with pytest.raises(typer.BadParameter, match="'60' is not a duration") as raised:
         seconds("60", "--longer-than")

@@ -360,7 +360,7 @@ def test_too_long_without_metadata_the_client_starts_over() -> None:
     assert scripted.channel.address.sockaddr[0] == "boot"
 
 
-def test_listeners_learn_of_each_update_and_of_a_cluster_that_is_invalid() -> None:
+def test_listeners_receive_each_update_and_invalid_clusters() -> None:
     scripted = ScriptedEngine()
     heard: list[int] = []
     scripted.metadata.add_listener(lambda view: heard.append(view.version))

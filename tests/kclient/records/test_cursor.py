@@ -325,7 +325,7 @@ def test_a_corrupt_aborted_batch_is_still_an_error(twin: ModuleType) -> None:
         cursor.take()
 
 
-def test_a_marker_that_is_invalid_is_an_error_under_read_committed(twin: ModuleType) -> None:
+def test_an_invalid_marker_is_an_error_under_read_committed(twin: ModuleType) -> None:
     data = batch(b"v", producer_id=1, producer_epoch=0, is_transactional=True, is_control=True)
     cursor = twin.RecordCursor(data, "t", 0, 0, read_committed=True)
     with pytest.raises(CorruptRecordError, match="control record"):

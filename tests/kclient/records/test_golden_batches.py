@@ -77,7 +77,7 @@ def test_a_batch_with_the_same_records_has_the_same_bytes(twin: ModuleType, row:
             timestamp_type=int(row["timestampType"] == "LogAppendTime"),
         )
     )
-    # Compressors differ, and under LogAppendTime the producer's timestamps, still in the bytes, are not reported.
+    # Compressors differ, and with LogAppendTime, the producer's timestamps are in the bytes, but not returned.
     if row["codec"] == "none" and row["timestampType"] == "CreateTime":
         assert built.hex() == row["hex"]
     (batch,) = twin.read_batches(built)

@@ -43,7 +43,7 @@ def test_a_batch_is_committed_before_a_partition_of_it_goes() -> None:
     listener = model.listener = Hears(model)
     model.faults["poll"] = [None, lambda: model.give_up([FIRST])]
     run(loop_of(model, same, max_records=100))
-    # The application learns of it when everything of the batch counts.
+    # The application is notified when the whole batch is delivered.
     assert listener.heard == [("revoked", "ready", 4)]
     assert sorted(model.results) == model.everything
     assert model.listener is listener

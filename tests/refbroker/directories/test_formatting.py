@@ -68,7 +68,7 @@ def test_a_release_stands_for_its_last_metadata_version(release: str, level: int
 
 
 @pytest.mark.parametrize("release", ["2.8", "4.4", "4", "four", "4.3-IV9"])
-def test_a_release_that_is_invalid_is_an_error_that_names_those_there_are(release: str) -> None:
+def test_an_invalid_release_is_an_error_that_names_the_existing_ones(release: str) -> None:
     with pytest.raises(ConfigError, match=r"Unknown metadata\.version .*3\.3-IV3, .*4\.3-IV0"):
         release_level(release)
 

@@ -1,4 +1,4 @@
-"""Produce: what is stored, what is refused and how the client is reported."""
+"""Produce: what is stored, what is refused, and with which errors."""
 
 from __future__ import annotations
 

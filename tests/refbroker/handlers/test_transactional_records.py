@@ -67,7 +67,7 @@ def fetch_request(*, offset: int = 0, committed: bool = True, wait_ms: int = 0, 
 
 
 def read(harness: Harness, *, offset: int = 0) -> tuple[list[int], list[tuple[int, int]]]:
-    """The offsets of the batches that a committed reader gets, and the aborted transactions it is notified of."""
+    """Return the offsets of the batches for a committed reader, and the aborted transactions."""
     [topic] = harness.send(fetch_request(offset=offset), 11).responses
     [part] = topic.partitions
     aborted = [(one.producer_id, one.first_offset) for one in part.aborted_transactions]
@@ -147,7 +147,7 @@ async def test_a_restart_knows_what_is_open_and_what_was_aborted(harness: Harnes
         if again:
             await harness.restarted(clean=not crash)
         assert stable(harness) == (13, 13)
-        # Of a segment whose transaction was aborted in the next one the readers are notified, too.
+        # Readers also receive a transaction of this segment that was aborted in the next one.
         assert read(harness, offset=9) == ([9], [(two.producer_id, 9)])
         assert read(harness, offset=10) == ([10, 11, 12], [(two.producer_id, 9)])
 

@@ -1,4 +1,4 @@
-"""Features of the cluster: which are notified, and which changes of their levels are refused and why."""
+"""Features of the cluster: which are returned, and which changes of their levels are refused and why."""
 
 from __future__ import annotations
 

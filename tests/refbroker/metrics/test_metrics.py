@@ -210,7 +210,7 @@ def test_what_took_longer_than_every_bound_is_counted_nevertheless(nanoseconds: 
 
 
 class SlowLoop:
-    """A loop whose time a test moves; it comes to what is due when it is asked to."""
+    """A loop whose time a test moves; it runs due callbacks on request."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -12,7 +12,7 @@ from refbroker.runtime.clock import Clock
 
 
 class Source:
-    """Where a clock's time comes from; it moves when it is asked to."""
+    """The source of a clock's time, which the test moves."""
 
     def __init__(self) -> None:
         self.now_ms = 1000
@@ -22,7 +22,7 @@ class Source:
 
 
 async def settle() -> None:
-    """Let who has been woken run."""
+    """Let woken tasks run."""
     for _ in range(10):
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""Commits: in order, in the generation they were made in, and what an application is notified of failures."""
+"""Commits: their order, their generation, and the errors that an application gets."""
 
 from __future__ import annotations
 

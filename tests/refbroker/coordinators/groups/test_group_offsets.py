@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: what is stored, what is reported, and what is refused."""
+"""OffsetCommit, OffsetFetch and OffsetDelete: what is stored, returned, and refused."""
 
 from __future__ import annotations
 

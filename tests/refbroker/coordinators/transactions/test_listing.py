@@ -1,4 +1,4 @@
-"""What administrators are notified of transactions."""
+"""What administrators can read about transactions."""
 
 from __future__ import annotations
 

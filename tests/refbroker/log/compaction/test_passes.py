@@ -132,7 +132,7 @@ def test_the_time_of_the_newest_of_the_old_files_is_that_of_the_new_one(store: S
 
 
 class RecordedThrottle(Throttle):
-    """A throttle without a limit that counts the bytes it is notified of."""
+    """A throttle without a limit that counts the reported bytes."""
 
     total = 0
 

@@ -35,7 +35,7 @@ def extensions() -> list[Extension]:
 
 
 class BuildExtensions(build_ext):
-    """Translate with Cython into build/, compile what can be compiled, and report the result."""
+    """The build_ext command: runs Cython, compiles what can be compiled, and reports the result."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -77,7 +77,7 @@ class BuildExtensions(build_ext):
         if built == total:
             self.announce(f"kclient: {built} of {total} extensions compiled", level=2)
         else:
-            self.warn(f"kclient: {built} of {total} extensions compiled ({why_not}); pure Python serves instead")
+            self.warn(f"kclient: {built} of {total} extensions compiled ({why_not}); pure Python is used instead")
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExtensions})

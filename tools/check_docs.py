@@ -1,9 +1,9 @@
-"""Check that the documentation is true: ``python tools/check_docs.py``, or ``--write`` to renew what is generated.
+"""Check the documentation against the code: ``python tools/check_docs.py``; ``--write`` renews the generated parts.
 
 - every relative link leads to a file, and its #anchor to a heading there;
 - every ``python`` block compiles, and what it imports from kclient and refbroker exists;
-- what stands between ``<!-- generated: NAME -->`` and ``<!-- end generated -->`` is what tools/generated_docs.py
-  makes of the code today (option tables, error tables, state diagrams).
+- the text between ``<!-- generated: NAME -->`` and ``<!-- end generated -->`` is the current output of
+  tools/generated_docs.py (option tables, error tables, state diagrams).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def broken_links(page: Path, text: str) -> Iterator[str]:
         path, _, fragment = target.partition("#")
         file = (page.parent / path).resolve() if path else page
         if not file.exists():
-            yield f"link to {target}: there is no such file"
+            yield f"link to {target}: the file does not exist"
         elif fragment and file.suffix == ".md":
             headings = HEADING.findall(FENCE.sub("", file.read_text(encoding="utf-8")))
             if fragment not in {anchor(heading) for heading in headings}:
-                yield f"link to {target}: there is no such heading"
+                yield f"link to {target}: the heading does not exist"
 
 
 def broken_examples(page: Path, text: str) -> Iterator[str]:
@@ -98,7 +98,7 @@ def main() -> int:
             renewed = renew(text)
         except (AttributeError, ImportError) as error:
             renewed = text
-            found.append(f"a generated part cannot be made: {error}")
+            found.append(f"a part cannot be generated: {error}")
         if renewed != text and write:
             page.write_text(renewed, encoding="utf-8")
             print(f"{page.relative_to(PROJECT)}: renewed")

@@ -163,7 +163,7 @@ cdef class Buffers:
 
 
 cdef class BinaryColumn:
-    """The buffers of a binary array, and the array."""
+    """The buffers of a binary Arrow array."""
 
     cdef Binary c
     cdef object offsets
@@ -288,7 +288,7 @@ def arrow_arrays(pyarrow, list chunks, columns) -> list:
 
 
 cdef text_array(pyarrow, BinaryColumn column, bint check):
-    """Return header names as strings. They should be UTF-8, but brokers do not check it, and Arrow's strings must be."""
+    """Return header names as strings. They should be UTF-8, but brokers do not check that; Arrow's strings must be."""
     if not check:
         return column.array(pyarrow).view(pyarrow.string())
     try:

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The compiled cursor over one partition's fetched batches; `kclient.records.pure.cursor` has the docstrings."""
+"""The compiled cursor over fetched batches of one partition; `kclient.records.pure.cursor` has the docstrings."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 
@@ -26,7 +26,7 @@ cdef enum:
 
 
 cdef class RecordCursor:
-    """Walks over what one fetch returned for one partition; see `kclient.records.pure.RecordCursor`."""
+    """Reads the result of one fetch for one partition; see `kclient.records.pure.RecordCursor`."""
 
     cdef readonly str topic
     cdef readonly object partition
@@ -52,8 +52,8 @@ cdef class RecordCursor:
         bint read_committed=False, key_deserializer=None, value_deserializer=None,
     ):
         self.view = memoryview(data).cast("B")
-        # The view keeps the bytes where they are. The buffer is not held besides: a memoryview that is exported
-        # while the garbage collector clears it crashes Python before 3.11.9 (gh-77894).
+        # The view keeps the memory valid. The buffer is released at once, because a memoryview that is exported while
+        # the garbage collector clears it crashes Python before 3.11.9 (gh-77894).
         PyObject_GetBuffer(self.view, &self.buffer, PyBUF_SIMPLE)
         PyBuffer_Release(&self.buffer)
         self.topic = topic
@@ -163,7 +163,7 @@ cdef class RecordCursor:
             self.next_offset = self.open_end
 
     cdef bint deserialize_into(self, RecordChunk chunk, int64_t count) except -1:
-        """Add `count` decoded records of the open batch, or those before one that fails; return the error."""
+        """Add `count` records of the open batch to the chunk; return True if one fails, or raise if it is the first."""
         cdef Segment ahead = self.open.copy()
         while count > 0:
             try:
@@ -207,7 +207,7 @@ cdef class RecordCursor:
                 if self.skipped_to < 0 or self.header(total).last_offset >= self.skipped_to:
                     raise self.corrupt(error) from None
                 segment = NO_RECORDS
-                # Its own last offset may be invalid, and too large.
+                # The last offset of a corrupt batch may be invalid.
                 end = self.next_offset - 1
             self.position += total
             self.open_end = wrapping_add(end, 1)
@@ -242,7 +242,7 @@ cdef class RecordCursor:
         self.set_context(<int32_t>load32(p + 12), 1 if attributes & 8 else 0)
         if base_offset < 0 or last_offset < base_offset or last_offset == LAST_INT64:
             raise self.header(total).corrupt("its offsets do not exist")
-        # Skipped batches are included: they may begin or end an aborted transaction.
+        # Batches that are skipped are checked too: they may begin or end an aborted transaction.
         producer_id = load64(p + 43)
         if self.read_committed and producer_id >= 0:
             if self.is_aborted(total, producer_id, last_offset, attributes):
@@ -287,7 +287,7 @@ cdef class RecordCursor:
         return (attributes & 0x10) != 0 and producer_id in self.aborted_producers
 
     cdef int set_context(self, int32_t leader_epoch, int timestamp_type) except -1:
-        """Set the context for a batch's leader epoch; consecutive batches with the same epoch share one."""
+        """Set leader epoch and context of a batch; consecutive batches with equal values share a context."""
         epoch = leader_epoch if leader_epoch >= 0 else None
         if self.context is None or self.leader_epoch != epoch or self.context.timestamp_type != timestamp_type:
             self.context = RecordContext(self.topic, self.partition, epoch, timestamp_type)

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The release of the GIL by a busy application thread for the network thread, before the switch interval ends.
+"""Hand-over of the GIL from a busy application thread to the network thread, before the switch interval ends.
 
 A thread that computes keeps the GIL for 5 ms at a time, and the network thread would wait that long for every turn.
 So the network thread calls `raise_flag` (without the GIL) when it returns from a system call and needs the GIL, and

@@ -115,7 +115,7 @@ cdef tuple decode_headers(const RecordView* view):
         p = read_header(p, view.end, &header)
         if p == NULL:
             raise BufferError("the fetched bytes changed while they were read")
-        # Names should be UTF-8, but brokers do not check it; a consumer must not fail on others.
+        # Names should be UTF-8, but brokers do not check that; a consumer must not fail on other bytes.
         name = PyUnicode_DecodeUTF8(<const char*>header.key, header.key_size, "replace")
         if header.value_size < 0:
             headers.append((name, None))
@@ -184,7 +184,7 @@ cdef inline ConsumerRecord decode_record(Segment segment, RecordView* view, int6
 cdef int64_t validate(Segment segment, int64_t count) noexcept nogil:
     """Check the structure of every record and count the visible ones.
 
-    Returns `count` when all is well, the index of the first malformed record, or -1 when bytes are left over.
+    Return `count` if all are valid, the index of the first malformed record, or -1 if bytes are left over.
     """
     cdef const uint8_t* p = segment.start
     cdef RecordView view
@@ -207,7 +207,7 @@ cdef int64_t validate(Segment segment, int64_t count) noexcept nogil:
 
 
 cdef str structure_fault(Segment segment, int64_t count):
-    """Return the error in the structure of a batch's records, None without one; count the visible ones."""
+    """Return a description of an error in the records of a batch, None without one; count the visible records."""
     cdef int64_t outcome
     if count < 0:
         return f"it says it has {count} records"
@@ -314,7 +314,7 @@ cdef class RecordChunk:
 
 
 def chain_iter(chunks):
-    """An iterator over the records of several chunks."""
+    """Return an iterator over the records of several chunks."""
     cdef RecordIterator iterator = RecordIterator.__new__(RecordIterator)
     iterator.chunks = iter(chunks)
     iterator.segments = []

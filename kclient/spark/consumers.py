@@ -87,7 +87,7 @@ class ConsumerCache:
     def borrow(
         self, options: ReadOptions, partition: TopicPartition | None = None, start: int | None = None
     ) -> Iterator[Consumer]:
-        """Lend the consumer whose position is nearest to where the caller reads.
+        """Lend a consumer, preferably one whose position is where the caller reads.
 
         Its assignment and paused partitions are those of the last user. It is closed if the caller fails, because its
         state is then unknown.

@@ -202,7 +202,7 @@ class MicroBatches:
             with self._lend(self._options) as consumer:
                 consumer.commit(places, timeout=COMMIT_SECONDS)
         except KafkaError as error:
-            _log.warning("how far the query is does not show in group %s: %s", group, error)
+            _log.warning("the position of the query was not committed to group %s: %s", group, error)
 
     def _start(self) -> Offsets:
         with self._lend(self._options) as consumer:

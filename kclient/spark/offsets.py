@@ -71,7 +71,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Range(NamedTuple):
-    """Offsets of a partition, from `start` until before `end`."""
+    """The offsets of a partition from `start` to `end`, without `end`."""
 
     partition: TopicPartition
     start: int
@@ -179,7 +179,7 @@ def resolve(consumer: Consumer, bound: Bound, partitions: Iterable[TopicPartitio
 def _committed(consumer: Consumer, bound: Bound, partitions: list[TopicPartition]) -> Offsets:
     group = consumer.config.group_id
     if group is None:
-        raise OptionError(f"{bound.option}=committed needs the group whose offsets are meant: kafka.group.id")
+        raise OptionError(f"{bound.option}=committed needs the group that committed the offsets: set kafka.group.id")
     committed = consumer.committed(partitions)
     without = [tp for tp in partitions if committed[tp] is None]
     if len(without) == len(partitions):

@@ -35,7 +35,7 @@ def _pattern(option: str, text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise OptionError(f"{option} must be a regular expression, and {text!r} is none: {error}") from None
+        raise OptionError(f"{option} must be a regular expression, not {text!r}: {error}") from None
     return text
 
 
@@ -258,13 +258,13 @@ OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
 
 DECIDED_HERE = {
     "auto.offset.reset": "startingOffsets says where to start",
-    "enable.auto.commit": "a stream keeps its offsets in its checkpoint, and commitOffsetsToGroup shows them",
+    "enable.auto.commit": "a stream stores its offsets in its checkpoint, and commitOffsetsToGroup commits them",
     "allow.auto.create.topics": "a topic that is read must exist",
     "key.deserializer": "keys are binary; cast or decode the column",
     "value.deserializer": "values are binary; cast or decode the column",
     "key.serializer": "keys are binary or strings; cast or encode the column",
     "value.serializer": "values are binary or strings; cast or encode the column",
-    "interceptor.classes": "records go from Arrow's buffers into batches, and back",
+    "interceptor.classes": "records are converted between Arrow's buffers and record batches directly",
     "group.instance.id": "Spark divides the partitions, not a group",
     "transactional.id": "delivery=exactly_once makes the transactions",
 }

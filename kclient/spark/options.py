@@ -70,7 +70,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         """
         given, client = _read(options, READ, ConsumerConfig)
         if sum(given.get(name) is not None for name in ("subscribe", "subscribe_pattern", "assign")) != 1:
-            raise OptionError("say what to read with one of subscribe, subscribePattern and assign, and only one")
+            raise OptionError("set what to read with exactly one of subscribe, subscribePattern and assign")
         _name_clients(client, given.pop("group_id_prefix", None))
         _name_group(client, given.get("commit_offsets_to_group"))
         starting, ending = _bound(given, "starting"), _bound(given, "ending")
@@ -188,7 +188,7 @@ def _check_client(client: Mapping[str, str], config: type[ClientConfig]) -> None
         if name in client:
             raise OptionError(f"{PREFIX}{name} cannot be set: {instead}")
     if not client.get(SERVERS, "").strip():
-        raise OptionError(f'{PREFIX}{SERVERS} is missing: where Kafka is, as "host:port,host:port"')
+        raise OptionError(f'{PREFIX}{SERVERS} is missing: set the addresses of brokers, as "host:port,host:port"')
     try:
         config.from_properties(client)
     except ConfigError as error:
@@ -201,7 +201,7 @@ def _check_client(client: Mapping[str, str], config: type[ClientConfig]) -> None
 def _unknown(name: str, table: Mapping[str, Known]) -> str:
     low = name.lower()
     if low == "path":
-        return "load() and save() take no path here: subscribe names what to read, topic what to write to"
+        return "load() and save() take no path here: subscribe names what to read, and topic where to write"
     other = WRITE if table is READ else READ
     if low in other:
         return f"{other[low].name} is an option for {'writing' if table is READ else 'reading'}"

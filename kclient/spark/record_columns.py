@@ -58,7 +58,7 @@ class RecordColumns(msgspec.Struct, frozen=True, kw_only=True):
         """
         have = ", ".join(columns) or "none"
         if "value" not in columns:
-            raise SourceError(f"the rows have no column value, which records are made of; the columns are {have}")
+            raise SourceError(f"the rows have no column value, which is required; the columns are {have}")
         if topic is None and "topic" not in columns:
             raise SourceError(f"no topic: set the option topic, or add a column topic; the columns are {have}")
         taken = {name: name for name in TYPES if name in columns}

@@ -48,7 +48,7 @@ def check_workers(spark: SparkSession) -> None:
     Raises:
         MissingRequirementError: they do.
     """
-    # A session of Spark Connect has no context here.
+    # A session of Spark Connect has no context.
     context = getattr(spark, "sparkContext", None)
     if context is None or not re.match(r"local(\[|$)", context.master) or context.listFiles or context.listArchives:
         return
@@ -58,8 +58,8 @@ def check_workers(spark: SparkSession) -> None:
         return
     if _lacks_kclient(python, context.environment.get("PYTHONPATH")):
         raise MissingRequirementError(
-            f"Spark's workers run {python}, which has no kclient. PYSPARK_PYTHON must name one that has, before the "
-            f"session begins: os.environ['PYSPARK_PYTHON'] = {sys.executable!r}"
+            f"Spark's workers run {python}, which has no kclient. Set PYSPARK_PYTHON to a Python that has it, before "
+            f"the session starts: os.environ['PYSPARK_PYTHON'] = {sys.executable!r}"
         )
 
 

@@ -48,7 +48,7 @@ def send_batches(producer: Producer, batches: Iterator[pyarrow.RecordBatch], col
 
 
 def _check(future: RowsFuture) -> None:
-    """Wait for the rows of a batch."""
+    """Wait for the delivery of a batch's rows, and raise if any failed."""
     failures = future.failures()
     if failures:
         error = next(iter(failures.values()))

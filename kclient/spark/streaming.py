@@ -91,7 +91,7 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
                 return self._batches.latest(start, limit.max_rows, options.min_offsets_per_trigger)
             if isinstance(limit, ReadMinRows):
                 return self._batches.latest(start, options.max_offsets_per_trigger, limit.min_rows)
-            raise SourceError(f"a stream of records cannot be limited by {type(limit).__name__}")
+            raise SourceError(f"the read limit {type(limit).__name__} is not supported")
 
     def reportLatestOffset(self) -> Written | None:
         """Return the end offsets, for the query's progress."""

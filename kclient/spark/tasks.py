@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kclient.spark.planning import Task
 
 ROWS = 32_768
-"""The most rows of a batch."""
+"""The highest number of rows in a batch."""
 
 BYTES = 16 * 1024 * 1024
 """The approximate most bytes of a batch, estimated from earlier rows."""
@@ -66,7 +66,7 @@ def _go_to(consumer: Consumer, partition: TopicPartition, start: int) -> None:
 
 
 class _Reading:
-    """One pass over a range."""
+    """One pass over the range of a task."""
 
     def __init__(self, options: ReadOptions, consumer: Consumer, partition: TopicPartition, end: int) -> None:
         self._options = options
@@ -98,7 +98,7 @@ class _Reading:
             self._check_reachable()
             if monotonic() - moved > patience:
                 raise SourceError(
-                    f"nothing came of {partition} from offset {position} within {patience:g} s "
+                    f"no record of {partition} from offset {position} on arrived within {patience:g} s "
                     f"(kafkaConsumer.pollTimeoutMs), and the task reads up to {self._end}"
                 )
 

@@ -189,7 +189,7 @@ class Watermark:
         finally:
             self._waiting -= 1
         if not done():
-            raise SourceError("the stream was stopped while it asked Kafka where partitions end")
+            raise SourceError("the stream was stopped while it looked up the ends of partitions")
 
     def _run(self) -> None:
         try:

@@ -30,7 +30,7 @@ _connections: list[int] | None = None
 
 
 class Arriving:
-    """A reader or writer that acknowledges its arrival in another process."""
+    """A base of readers and writers that acknowledges received data when it is unpickled."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -59,7 +59,7 @@ def acknowledge() -> None:
     if not hasattr(socket, "TCP_QUICKACK"):
         return
     if _connections is None:
-        # When the first reader or writer arrives, there is no other connection yet.
+        # When the first reader or writer is unpickled, there is no other connection yet.
         _connections = [int(name) for name in os.listdir(_FILES)] if is_worker() else []
     for number in list(_connections):
         if not _acknowledge_on(number):

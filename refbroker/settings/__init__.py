@@ -2,8 +2,8 @@
 
 The `_table` modules list the settings, and `definitions` parses the lists. `values` checks single values, and
 `cross_checks` checks settings together. `effective` selects a value among those of the resource, the broker and the
-default. `dynamic` and `reconfiguration` say which changes a running broker accepts, and `documentation` describes the
-settings.
+default. `dynamic` and `reconfiguration` decide which changes a running broker accepts. `documentation` describes the
+settings, and `hints` suggests a name for an unknown one.
 """
 
 from __future__ import annotations

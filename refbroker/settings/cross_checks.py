@@ -1,6 +1,6 @@
 """Constraints between settings, beyond the type and range of each.
 
-The messages are Kafka's, because some tools search for them. Not implemented: constraints of the broker's settings for
+The error texts are Kafka's, because some tools match on them. Not implemented: constraints of the broker's settings for
 listeners, security and quorum. Sources: KafkaConfig, LogConfig, ClientMetricsConfigs, GroupConfig.
 """
 
@@ -25,13 +25,13 @@ def check_broker(layers: BrokerLayers) -> None:
     """Check the settings of a broker together; each value is valid by itself.
 
     Raises:
-        InvalidConfigurationError: they contradict each other.
+        InvalidConfigurationError: settings contradict each other.
     """
 
     def number(name: str) -> int:
         return int(layers.value(name) or 0)
 
-    _see_that(number("node.id") == number("broker.id"), "You must set `node.id` to the same value as `broker.id`.")
+    _ensure(number("node.id") == number("broker.id"), "You must set `node.id` to the same value as `broker.id`.")
     _check_logs(layers, number)
     _check_cordoned(layers)
     _check_network(layers, number)
@@ -39,14 +39,14 @@ def check_broker(layers: BrokerLayers) -> None:
         _check_group_defaults(kind, number)
 
 
-def _see_that(condition: bool, text: str) -> None:
+def _ensure(condition: bool, text: str) -> None:
     if not condition:
         raise InvalidConfigurationError(text)
 
 
 def _require(condition: bool, text: str) -> None:
-    """Raise the error with the text of Scala's `require`, which some of Kafka's errors have."""
-    _see_that(condition, f"requirement failed: {text}")
+    """Raise if the condition is false, with the prefix of Scala's `require`, as in some of Kafka's errors."""
+    _ensure(condition, f"requirement failed: {text}")
 
 
 def _check_logs(layers: BrokerLayers, number: Callable[[str], int]) -> None:
@@ -127,21 +127,19 @@ def _connections_per_ip(text: str) -> dict[str, int]:
 
 
 def _check_group_defaults(kind: str, number: Callable[[str], int]) -> None:
-    """Check that the default of each bounded group setting is in its bounds, and sessions are longer than
-    heartbeats.
-    """
+    """Check that the group defaults are within their bounds, and session timeouts longer than heartbeat intervals."""
     prefix = f"group.{kind}"
     for name, (least, most) in GROUP_BOUNDS.items():
         broker_name = f"group.{name}"
         if not name.startswith(f"{kind}."):
             continue
         if least is not None:
-            _see_that(number(most or least) >= number(least), f"{most} must be greater than or equal to {least}")
-            _see_that(number(broker_name) >= number(least), f"{broker_name} must be greater than or equal to {least}")
+            _ensure(number(most or least) >= number(least), f"{most} must be greater than or equal to {least}")
+            _ensure(number(broker_name) >= number(least), f"{broker_name} must be greater than or equal to {least}")
         if most is not None:
-            _see_that(number(broker_name) <= number(most), f"{broker_name} must be less than or equal to {most}")
+            _ensure(number(broker_name) <= number(most), f"{broker_name} must be less than or equal to {most}")
     session, beat = f"{prefix}.session.timeout.ms", f"{prefix}.heartbeat.interval.ms"
-    _see_that(number(session) > number(beat), f"{session} must be greater than {beat}")
+    _ensure(number(session) > number(beat), f"{session} must be greater than {beat}")
 
 
 def check_topic(topic: Mapping[str, str], layers: BrokerLayers, present: Mapping[str, str]) -> None:
@@ -153,15 +151,15 @@ def check_topic(topic: Mapping[str, str], layers: BrokerLayers, present: Mapping
         present: the current settings of the topic.
 
     Raises:
-        InvalidConfigurationError: they contradict each other.
+        InvalidConfigurationError: settings contradict each other.
     """
     values = topic_texts(topic, layers)
     least, most = int(values["min.compaction.lag.ms"]), int(values["max.compaction.lag.ms"])
-    _see_that(
+    _ensure(
         least <= most, f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
     )
     if _is_true(values["remote.storage.enable"]):
-        _see_that(
+        _ensure(
             _is_true(layers.value("remote.log.storage.system.enable")),
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage.",
@@ -181,7 +179,7 @@ def _is_true(value: str | None) -> bool:
 
 
 def _check_remote_storage(values: Mapping[str, str]) -> None:
-    _see_that(
+    _ensure(
         split_list(values["cleanup.policy"]) in ([], ["delete"]),
         "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list.",
     )
@@ -189,7 +187,7 @@ def _check_remote_storage(values: Mapping[str, str]) -> None:
         name, whole = f"local.retention.{unit}", f"retention.{unit}"
         check_local_retention(int(values[name]), int(values[whole]), name, whole)
         if _is_true(values["remote.log.copy.disable"]):
-            _see_that(
+            _ensure(
                 int(values[name]) in (_FROM_RETENTION, int(values[whole])),
                 f"When `remote.log.copy.disable` is set to true, the `{name}` and `{whole}` must be set to the "
                 "identical value because there will be no more logs copied to the remote storage.",
@@ -197,15 +195,15 @@ def _check_remote_storage(values: Mapping[str, str]) -> None:
 
 
 def check_local_retention(local: int, whole: int, name: str, whole_name: str) -> None:
-    """Check that the local retention is not more than the whole retention.
+    """Check that the local retention of tiered storage is at most the total retention.
 
     Parameters:
-        local: the retention on the broker.
-        whole: the whole retention; negative for no limit.
-        name, whole_name: the names of the settings.
+        local: the local retention in bytes or milliseconds; -2 for the same as the total, -1 for no limit.
+        whole: the total retention in the same unit; negative for no limit.
+        name, whole_name: the names of the two settings, for the error.
 
     Raises:
-        InvalidConfigurationError: the local retention is more.
+        InvalidConfigurationError: the local retention exceeds the total.
     """
     if whole <= _UNLIMITED or local == _FROM_RETENTION:
         return
@@ -223,7 +221,7 @@ def check_client_metrics(subscription: Mapping[str, str]) -> None:
 
     Raises:
         InvalidRequestError: the interval is out of bounds.
-        InvalidConfigurationError: a pattern is invalid.
+        InvalidConfigurationError: an entry of `match` is invalid.
     """
     interval = int(subscription.get("interval.ms", LEAST_INTERVAL_MS))
     if not LEAST_INTERVAL_MS <= interval <= MOST_INTERVAL_MS:
@@ -231,7 +229,7 @@ def check_client_metrics(subscription: Mapping[str, str]) -> None:
             f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
         )
     for pattern in split_list(subscription.get("match", "")):
-        # Kafka splits at every =, and drops empty parts at the end.
+        # Kafka splits at every =, and Java's split drops trailing empty parts.
         parts = pattern.rstrip("=").split("=")
         if len(parts) != 2 or parts[0].strip() not in MATCH_PARAMETERS or not _is_pattern(parts[1].strip()):
             raise InvalidConfigurationError(f"Illegal client matching pattern: {pattern}")
@@ -253,7 +251,7 @@ def check_group(group: Mapping[str, str], layers: BrokerLayers) -> None:
         layers: the settings of the broker.
 
     Raises:
-        InvalidConfigurationError: one is outside of the broker's bounds, or a session timeout is not longer than a
+        InvalidConfigurationError: a value is outside of the broker's bounds, or a session timeout is not longer than a
             heartbeat interval.
     """
     values = {name: found.value or "" for name, found in group_values(group, layers).items()}
@@ -261,11 +259,11 @@ def check_group(group: Mapping[str, str], layers: BrokerLayers) -> None:
         if name.endswith(".assignment.interval.ms") and name not in group:
             continue
         if least is not None:
-            _see_that(
+            _ensure(
                 int(values[name]) >= int(layers.value(least) or 0), f"{name} must be greater than or equal to {least}"
             )
         if most is not None:
-            _see_that(int(values[name]) <= int(layers.value(most) or 0), f"{name} must be less than or equal to {most}")
+            _ensure(int(values[name]) <= int(layers.value(most) or 0), f"{name} must be less than or equal to {most}")
     for kind in ("consumer", "share", "streams"):
         session, beat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
-        _see_that(int(values[session]) > int(values[beat]), f"{session} must be greater than {beat}")
+        _ensure(int(values[session]) > int(values[beat]), f"{session} must be greater than {beat}")

@@ -1,15 +1,15 @@
-"""What a setting is: its type, default and range; the settings of brokers, topics, groups and client metrics.
+"""Definitions of settings (type, default, range), read from the tables of broker, topic, group and client metrics.
 
 A line of a table is `name type default range flags`:
 
+    default `null` for none, `""` for an empty string
     range   `*` any value; `1..`, `0..9` bounds; `a|b` one of these (for a list: any of these); alternatives
-            may be mixed, as `-1|1..9`; `nocase:a|b` in any case; `nonempty`, for a list also `nonempty:a|b`;
-            `throttled-replicas` and `offset-reset` have a form of their own
-    flags   `A` this broker acts on it; `D` it can be changed while the broker runs; `I` it is shown only when it is
-            set, as Kafka does with what it means for itself; `-` none of these
-    default `null` for none, `""` for empty text
+            can be mixed, as in `-1|1..9`; `nocase:a|b` in any case; `nonempty`, for a list also `nonempty:a|b`;
+            `throttled-replicas` and `offset-reset` are formats defined in `values`
+    flags   `A` this broker acts on the setting; `D` the setting can be changed while the broker runs; `I` the setting
+            is internal in Kafka, and shown only if it is set; `-` none of these
 
-How a value is checked against type and range is in `values`.
+Elsewhere: `values` checks a value against its type and range.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from refbroker.settings.values import Type
 
 
 class Setting(NamedTuple):
-    """One setting.
+    """The definition of a setting.
 
     Attributes:
         name: Kafka's name, with dots.
-        type: the type of its value.
-        default: as text; None without a default.
-        range: in the notation of the tables.
-        acted_on: False if the value is only stored.
-        dynamic: whether it can be changed while the broker runs.
-        internal: whether it is shown only if it is set.
+        type: the type of the value.
+        default: the default as text, None without a default.
+        range: the valid values, in the notation of the tables.
+        acted_on: whether this broker uses the value; if False, it only stores it.
+        dynamic: whether the setting can be changed while the broker runs.
+        internal: whether the setting is shown only if it is set.
     """
 
     name: str

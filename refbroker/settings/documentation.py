@@ -40,7 +40,7 @@ _TOPIC = {
 _BROKER = {
     "add.partitions.to.txn.retry.backoff.max.ms": "How long records wait for the completion of their producer's "
     "previous transaction, in milliseconds.",
-    "add.partitions.to.txn.retry.backoff.ms": "The interval at which the coordinator is asked in the meantime, "
+    "add.partitions.to.txn.retry.backoff.ms": "The interval at which the broker checks for that completion, "
     "in milliseconds.",
     "advertised.listeners": "The addresses to which clients connect; by default the listeners.",
     "auto.create.topics.enable": "Whether a topic is created when a client first requests it.",

@@ -1,8 +1,7 @@
-"""The broker settings that can be changed while the broker runs, and their scope: one broker, all brokers, one
-listener.
+"""The scope of dynamic broker settings: whether they can be changed for one broker, all brokers or one listener.
 
-The flag `D` of the table marks them; this module has the scopes. A running broker also accepts quotas, which a
-configuration file cannot contain, and unknown names, which it keeps for plugins. Source: KIP-226.
+The flag `D` of the broker table marks the dynamic settings. A running broker also accepts quotas, which a configuration
+file cannot contain, and unknown names, which may be settings of a plugin. Sources: KIP-226, DynamicBrokerConfig.
 """
 
 from __future__ import annotations
@@ -29,10 +28,11 @@ SECURITY_STORES = frozenset(
 )
 """Keys and certificates, which can be changed only for one listener."""
 
-_ONE_BROKER_ONLY = frozenset(
+_PER_BROKER_CONFIGS = frozenset(
     {"cordoned.log.dirs", "listeners", "listener.security.protocol.map", "principal.builder.class"}
 )
-_LIMITS_OF_CONNECTIONS = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
+_CLUSTER_LEVEL_LISTENER_CONFIGS = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
+"""The settings of a listener that can be changed for all brokers at once."""
 
 QUOTA_TABLE = """
 follower.replication.throttled.rate long 9223372036854775807 0.. D
@@ -40,18 +40,18 @@ leader.replication.throttled.rate long 9223372036854775807 0.. D
 replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 0.. AD
 """
 
-_FOR_A_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
 
 @cache
 def quota_settings() -> dict[str, Setting]:
-    """Return the broker settings that can be set only while the broker runs, by name."""
+    """Return by name the broker settings that can only be set while the broker runs."""
     return read_table(QUOTA_TABLE)
 
 
 def base_name(name: str) -> str:
-    """Return the name of the setting without the prefix `listener.name.LISTENER.` of a listener."""
-    found = _FOR_A_LISTENER.fullmatch(name)
+    """Return a name without the prefix of a listener, `listener.name.LISTENER.`, if it has one."""
+    found = _LISTENER_PREFIX.fullmatch(name)
     return found[1] if found else name
 
 
@@ -67,8 +67,8 @@ def broker_setting(name: str) -> Setting:
 
 
 def is_for_one_broker(name: str) -> bool:
-    """Return whether a setting can be changed only on one broker, not on all of them."""
+    """Return whether a setting can only be changed for one broker, not for all brokers at once."""
     base = base_name(name)
     if base != name:
-        return base not in _LIMITS_OF_CONNECTIONS
-    return base in _ONE_BROKER_ONLY or base.startswith(("ssl.", "sasl."))
+        return base not in _CLUSTER_LEVEL_LISTENER_CONFIGS
+    return base in _PER_BROKER_CONFIGS or base.startswith(("ssl.", "sasl."))

@@ -1,13 +1,13 @@
 """The effective value of a setting, and its source.
 
-The layers of a broker are the values that were set for it alone, for all brokers, and in its configuration file, then
-the default. The value of a topic or group overrides that of the broker, whose names are in `topic_table` and
-`group_table`. Some broker settings exist in several units (`log.retention.ms`, `.minutes`, `.hours`): a value in one
-layer hides all of them in lower layers, and within a layer the finer unit wins.
+A broker setting has layers, the first of which applies: the value set for this broker, the value set for all brokers,
+the value in its configuration file, the default. The value of a topic or group overrides the broker setting that
+`topic_table` or `group_table` names. Some broker settings exist in several units (`log.retention.ms`, `.minutes`,
+`.hours`): a value in one layer hides all of them in lower layers, and within a layer the finest unit applies.
 
-The synonyms in DescribeConfigs are all candidates by layer. Kafka drops those before the first one with the requested
-name, so a topic whose retention comes from `log.retention.hours` has no synonym and the source "default". Source:
-KIP-226.
+The synonyms in DescribeConfigs are all candidates, by layer. Kafka drops the candidates before the first one with the
+requested name, so a topic whose retention comes from `log.retention.hours` shows no synonym and the source "default".
+Source: KIP-226.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Source(enum.IntEnum):
 
 
 class Synonym(NamedTuple):
-    """A value and the name under which it was set."""
+    """A candidate for the value of a setting, under the name with which it was set."""
 
     name: str
     value: str | None
@@ -56,7 +56,7 @@ class ConfigValue(NamedTuple):
 
     Attributes:
         setting: the setting.
-        value: as text; None without a value.
+        value: the effective value as text, None without a value.
         source: the source of the value.
         synonyms: the candidates; the effective value is the first.
     """
@@ -69,15 +69,15 @@ class ConfigValue(NamedTuple):
 
 _RETENTION = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
 _UNITS = (_RETENTION, ("log.roll.ms", "log.roll.hours"), ("log.roll.jitter.ms", "log.roll.jitter.hours"))
-_SAME = {name: names for names in _UNITS for name in names} | {
-    # The scheduler's interval is the default of the other setting, and hides nothing itself.
+_ALTERNATIVES = {name: names for names in _UNITS for name in names} | {
+    # Setting the scheduler's interval, which is only a fallback, does not hide log.flush.interval.ms.
     "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
 }
 
 
-def _same(name: str) -> tuple[str, ...]:
+def _alternatives(name: str) -> tuple[str, ...]:
     """Return the names under which a broker setting may be set, in the order of precedence."""
-    return _SAME.get(name, (name,))
+    return _ALTERNATIVES.get(name, (name,))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class BrokerLayers:
         values = dict(self.static)
         for layer in (self.dynamic_default, self.dynamic):
             for name, value in layer.items():
-                for other in _same(name):
+                for other in _alternatives(name):
                     values.pop(other, None)
                 values[name] = value
         return values
@@ -105,8 +105,10 @@ class BrokerLayers:
         return broker_settings()[name].default if found is None else found
 
     def first_value(self, units: Iterable[tuple[str, int]]) -> str | None:
-        """Return the first value that is set, or else the first default; each name comes with the factor of its
-        unit.
+        """Return the value of the first name that is set, or else the first default; None without either.
+
+        Parameters:
+            units: names of broker settings, each with the factor by which its value is multiplied.
         """
         units = tuple(units)
         defaults = broker_settings()
@@ -122,7 +124,7 @@ class BrokerLayers:
     def synonyms(self, name: str) -> list[Synonym]:
         """Return the candidates for a broker setting by layer; the default is the last."""
         base = base_name(name)
-        names = (name, base) if base != name else _same(name)
+        names = (name, base) if base != name else _alternatives(name)
         settings = broker_settings()
         defaults = {other: settings[other].default for other in names if other in settings}
         found = [
@@ -161,7 +163,7 @@ def broker_values(layers: BrokerLayers) -> dict[str, ConfigValue]:
     }
     for name, value in layers.set_values.items():
         if name not in found:
-            # Kafka shows settings that no configuration file has as they were set.
+            # Kafka does not normalize the values of settings that a configuration file cannot contain.
             found[name] = _config_value(broker_setting(name), None, layers.synonyms(name))._replace(value=value)
     return found
 
@@ -205,7 +207,12 @@ def topic_texts(topic: Mapping[str, str], layers: BrokerLayers) -> dict[str, str
 
 
 def group_values(group: Mapping[str, str], layers: BrokerLayers) -> dict[str, ConfigValue]:
-    """Return every group setting with its effective value; parameters as for `topic_values`."""
+    """Return every group setting with its effective value.
+
+    Parameters:
+        group: the settings of the group.
+        layers: the settings of the broker.
+    """
     found = {}
     for name, setting in group_settings().items():
         broker_name = GROUP_SYNONYMS.get(name)

@@ -1,4 +1,4 @@
-"""The settings of a group in Kafka 4.3, and the broker settings with their defaults.
+"""The settings of a group in Kafka 4.3, and the broker settings that are their defaults.
 
 One setting per line, in the notation of `definitions`.
 """
@@ -52,10 +52,10 @@ GROUP_BOUNDS: dict[str, Bounds] = {
     "streams.num.standby.replicas": Bounds(None, "group.streams.max.standby.replicas"),
 }
 
-_NONE_OF_THE_BROKER = ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
+_WITHOUT_BROKER_SETTING = ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
 GROUP_SYNONYMS: dict[str, str] = {
     line.split()[0]: f"group.{line.split()[0]}"
     for line in GROUP_TABLE.strip().splitlines()
-    if line.split()[0] not in _NONE_OF_THE_BROKER
+    if line.split()[0] not in _WITHOUT_BROKER_SETTING
 }
 """The broker setting that applies if the group has no value."""

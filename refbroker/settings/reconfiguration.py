@@ -1,8 +1,8 @@
-"""Checks of changed settings on a running broker: which may change, where, and by how much.
+"""Checks of changes to the settings of a running broker: which settings, in which scope, and by how much.
 
-Checks and messages are those of Kafka's DynamicBrokerConfig. They include threads that this broker does not have, so
-that a change succeeds here only if Kafka accepts it. Differences: listeners cannot be changed, and Java classes cannot
-be loaded.
+The checks and error texts are those of Kafka's DynamicBrokerConfig. They cover threads that this broker does not have,
+too, so that it accepts only what Kafka accepts. Limitations: listeners cannot be changed, and Java classes cannot be
+loaded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def check_change(
 
     Parameters:
         props: all settings after the change, of the broker or of all brokers.
-        changed: the names that change; other settings, which another broker may have accepted, are not checked.
+        changed: the names that change. Single values are checked for these only, so that a value which another broker
+            accepted earlier does not prevent the change.
         every_broker: whether the change is for all brokers.
         layers: the current settings.
 
@@ -84,7 +85,7 @@ def _refuse(names: list[str], text: str) -> None:
 def _check_value(name: str, value: str) -> None:
     setting = broker_setting(base_name(name))
     if name != base_name(name) and not setting.dynamic:
-        # Kafka checks those settings of a listener that can be changed for all listeners.
+        # Kafka does not check the value for a listener if the setting cannot be changed for all listeners.
         return
     setting.check(value)
     if setting.type is Type.CLASS and value.strip() != setting.default:
@@ -94,7 +95,7 @@ def _check_value(name: str, value: str) -> None:
 
 
 def _check_step(old: BrokerLayers, new: BrokerLayers) -> None:
-    """Check a change against the current state of the broker."""
+    """Check a change against the current settings."""
 
     def changed(name: str) -> bool:
         return old.value(name) != new.value(name)
@@ -148,7 +149,7 @@ def _check_retention(new: BrokerLayers) -> None:
 
 
 def _check_limits(old: BrokerLayers, new: BrokerLayers) -> None:
-    """Check the connection limits of listeners."""
+    """Check that changed connection limits are positive."""
     for name, value in new.set_values.items():
         base = base_name(name)
         if base in _LISTENER_LIMITS and old.set_values.get(name) != value and int(value) <= 0:

@@ -1,8 +1,8 @@
-"""The settings of a topic in Kafka 4.3, and the broker settings with their defaults.
+"""The settings of a topic in Kafka 4.3, and the broker settings that are their defaults.
 
-One setting per line. On the left of `=`, it is in the notation of `definitions`. On the right are the broker settings
-that apply if the topic has no value, in order of precedence, each with the factor of its unit if that differs. A
-setting with only a name on the left equals its broker setting in everything else.
+One setting per line. On the left of `=` is the topic setting in the notation of `definitions`; a name alone means that
+type, default, range and flags are those of the broker setting. On the right are the broker settings that apply if the
+topic has no value, in order of precedence, with `*FACTOR` where the unit differs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The syntax of values and how they are shown, by type and by range in the notation of the tables.
+"""Checks, parsing and display of single values, by type and by range in the notation of the tables.
 
-Values are parsed as in Kafka: surrounding blanks are ignored, and duplicates in a list are dropped. The messages are
-Kafka's, because some tools search for them. Elsewhere: constraints between settings (`cross_checks`).
+As in Kafka, surrounding blanks are ignored, and a list is shown without duplicates. The error texts are Kafka's,
+because some tools match on them. Elsewhere: constraints between settings (`cross_checks`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kclient.errors import InvalidConfigurationError
 
 
 class Type(enum.IntEnum):
-    """The types of settings, with the numbers of DescribeConfigs."""
+    """The type of a setting, with the numbers of DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -32,7 +32,7 @@ class Type(enum.IntEnum):
 INTEGER_BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 HIDDEN = "[hidden]"
 ANY = "*"
-"""The range of all values of the type."""
+"""The range that contains all values of the type."""
 
 Parsed = bool | int | float | str | tuple[str, ...]
 
@@ -52,11 +52,11 @@ def check(kind: Type, name: str, allowed: str, text: str) -> None:
     Parameters:
         kind: the type of the setting.
         name: the name of the setting, for the error.
-        allowed: its range, in the notation of the tables.
+        allowed: the range of the setting, in the notation of the tables.
         text: the value.
 
     Raises:
-        InvalidConfigurationError: it is not of the type, or out of range.
+        InvalidConfigurationError: the value is not of the type, or out of range.
     """
     if kind is Type.LIST:
         _check_list(name, allowed, split_list(text))
@@ -93,7 +93,7 @@ def parsed(kind: Type, text: str) -> Parsed:
 
 
 def shown(kind: Type, text: str) -> str:
-    """Return a checked value as Kafka shows it, whatever its spelling."""
+    """Return a checked value as Kafka shows it, in normalized form."""
     match kind:
         case Type.BOOLEAN:
             return text.strip().lower()

@@ -316,7 +316,7 @@ def test_speculative_execution_is_refused(copy: Callable[..., Copy], tmp_path: P
     finally:
         if application.poll() is None:
             kill_all(application)
-    assert "does not go with spark.speculation=true" in (tmp_path / "application.log").read_text()
+    assert "does not work with spark.speculation=true" in (tmp_path / "application.log").read_text()
 
 
 def test_a_write_that_is_repeated_under_its_id_is_there_once(

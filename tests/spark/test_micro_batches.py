@@ -396,7 +396,7 @@ def test_what_is_processed_shows_before_there_is_more(logs: Logs) -> None:
 def test_a_commit_that_fails_is_reported_and_ends_nothing(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:
     logs.fails = True
     batches(logs, commitOffsetsToGroup="g").commit(begun(10, 20))
-    assert "does not show in group g" in caplog.text
+    assert "was not committed to group g" in caplog.text
 
 
 # -- options

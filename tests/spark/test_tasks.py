@@ -191,7 +191,7 @@ def test_from_the_offsets_that_a_group_has_committed(
     # Where the group has committed nothing, it has processed nothing.
     assert reader.offsets(group, subscribe=topic, startingOffsets="committed") == {0: [3, 4], 1: [0, 1, 2, 3, 4]}
     assert f"the group '{topic}' has no committed offset for {topic}-1: reading from the earliest offset" in caplog.text
-    with pytest.raises(OptionError, match=r"needs the group whose offsets are meant: kafka\.group\.id"):
+    with pytest.raises(OptionError, match=r"needs the group that committed the offsets: set kafka\.group\.id"):
         reader.rows(subscribe=topic, startingOffsets="committed")
 
 
@@ -319,7 +319,7 @@ def test_a_batch_that_ends_beyond_an_open_transaction_waits_for_its_end(
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(topic, b"open").result(timeout=ANSWER)
-        with pytest.raises(SourceError, match=r"nothing came of .*-0 from offset 10 .*the task reads up to 11"):
+        with pytest.raises(SourceError, match=r"no record of .*-0 from offset 10 .*the task reads up to 11"):
             # Nothing is to be read within that time: how fast the broker is does not matter.
             reader.rows({**committed, "kafkaConsumer.pollTimeoutMs": "200"}, **asked, **rest)
         producer.commit_transaction()
@@ -427,7 +427,7 @@ def test_what_never_comes_fails_the_task_after_a_while(
     options = reader.options({"kafkaConsumer.pollTimeoutMs": "1000"}, subscribe=topic)
     reading = read_task(options, Task(topic, 0, 0, 9))
     assert next(reading).num_rows == 5
-    with pytest.raises(SourceError, match=f"nothing came of {topic}-0 from offset 5 within 1 s"):
+    with pytest.raises(SourceError, match=f"no record of {topic}-0 from offset 5 on arrived within 1 s"):
         next(reading)
 
 

@@ -40,7 +40,7 @@ Concurrent writers:
 - Two attempts of a task, of which Spark may use either, even while both run. `init_transactions` aborts the open
   transaction of an id, so an attempt takes an id without one. One case remains: a task pauses between the check and
   `init_transactions` until another attempt has prepared its transaction with the same id. If it aborts that before step
-  2, the batch fails and runs again; if after step 3, the result is a `TransactionLostError`. No loss is silent.
+  2, the batch fails and runs again; if later, the result is a `TransactionLostError`. No loss is silent.
 - Two drivers, if the old one was given up but lives. A decision requires the transactional id of the driver. Taking it
   fences the other driver, and the decision is read only afterwards, so a batch is decided once. A late driver aborts
   its own transactions by producer id and epoch, which affects no others. It may also sweep late: transactions that were

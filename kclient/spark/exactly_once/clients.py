@@ -30,7 +30,7 @@ DECISION_MS = 30_000
 """The timeout of the driver's transaction, in ms, after which that of a dead driver is aborted."""
 
 ABORT_SECONDS = 5.0
-"""How long a failed task tries to abort, in seconds."""
+"""How long closing a producer may take to abort its open transaction, in seconds."""
 
 _Key = tuple[tuple[str, str], ...]
 
@@ -98,8 +98,8 @@ class Clients:
     def driver(self, settings: Settings) -> Producer:
         """Return the producer that decides for a query; a new one has fenced all earlier ones.
 
-        A process decides for one query at a time, so the producers of other queries are closed; each batch write is a
-        query that occurs once.
+        The producers used longest ago are closed, because each batch write is a query that occurs once. None of them
+        is in use, as a process decides for one query at a time.
         """
         key = (_key(settings), settings.driver_id)
         with self._lock:
@@ -190,8 +190,8 @@ def _longest_timeout(admin: Admin) -> int:
         return min(int(entries["transaction.max.timeout.ms"].value or "") for entries in found.values())
     except (AdminError, KeyError, ValueError) as error:
         raise OptionError(
-            f"the brokers do not tell their transaction.max.timeout.ms ({error}): allow DescribeConfigs on the "
-            f"cluster, or give the value with the option kafka.{TIMEOUT} (brokers have 900000 by default)"
+            f"cannot read transaction.max.timeout.ms of the brokers ({error}): allow DescribeConfigs on the cluster, "
+            f"or set the option kafka.{TIMEOUT} to at most that value (900000 by default)"
         ) from None
 
 

@@ -177,8 +177,8 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
         return decode(batch, _parts(committed, first, batch))
     except (ValueError, msgspec.DecodeError) as error:
         raise ExactlyOnceError(
-            f"the group {settings.group!r} has an offset for {first} that is not from an exactly-once write ({error}): "
-            "something else uses the group's name"
+            f"the committed offset of group {settings.group!r} for {first} is not from an exactly-once write "
+            f"({error}): something else uses the group's name"
         ) from None
 
 

@@ -98,8 +98,8 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
         """Write the rows of one task, unless they are already written."""
         if (context.getLocalProperty(SPECULATION) or "").lower() == "true":
             raise OptionError(
-                "delivery=exactly_once does not go with spark.speculation=true: each speculative attempt leaves a "
-                "transaction open that holds up readers. Set it to false"
+                "delivery=exactly_once does not work with spark.speculation=true: each speculative attempt leaves an "
+                "open transaction that blocks readers. Set spark.speculation to false"
             )
         query, place = self._place(context)
         rows = (batch for batch in batches if batch.num_rows)
@@ -119,7 +119,9 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
         if not known:
             return
         if len(known) < len(written):
-            raise ExactlyOnceError(f"batch {batch_id} is not committed: {len(written) - len(known)} tasks told nothing")
+            raise ExactlyOnceError(
+                f"batch {batch_id} is not committed: {len(written) - len(known)} tasks returned no result"
+            )
         with told_shortly(self.options.servers):
             commit(self._settings(known[0].query), batch_id, known)
 
@@ -135,7 +137,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
         try:
             abort(self._settings(known[0].query), batch_id, written)
         except KafkaError as error:
-            _log.warning("batch %d was given up, and is left to the next run: %s", batch_id, error)
+            _log.warning("batch %d was not aborted, which is left to the next run of the query: %s", batch_id, error)
 
     def _place(self, context: TaskContext) -> tuple[str, Place]:
         """Return the id of the query, and the task within it."""
@@ -147,7 +149,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
         missing = [name for name, value in found.items() if not value]
         if missing:
             raise ExactlyOnceError(
-                f"this task does not know which batch it writes: Spark did not set {' and '.join(missing)}. "
+                f"the batch of this task is unknown: Spark did not set {' and '.join(missing)}. "
                 "delivery=exactly_once needs a stream in micro-batches, with Spark 4.2 or newer"
             )
         run = str(found[RUN]).replace("-", "")[:RUN_DIGITS]
@@ -170,10 +172,10 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
 def _check(options: WriteOptions) -> None:
     if options.decision_topic is None and options.topic is None:
         raise OptionError(
-            "delivery=exactly_once commits an offset for each batch, and needs a topic for that: the option topic, or, "
-            "where rows have a column of topics, decisionTopic, which names an existing topic. Nothing is written to it"
+            "delivery=exactly_once commits an offset for each batch, and needs a topic for that: the option topic or, "
+            "if the rows have a column topic, decisionTopic, which names an existing topic. Nothing is written to it"
         )
     unsafe: Mapping[str, str] = {"enable.idempotence": "false", "acks": "0", "retries": "0"}
     for name, value in unsafe.items():
         if options.client.get(name, "").strip().lower() == value:
-            raise OptionError(f"kafka.{name}={value} does not go with delivery=exactly_once")
+            raise OptionError(f"kafka.{name}={value} does not work with delivery=exactly_once")

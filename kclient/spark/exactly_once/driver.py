@@ -76,8 +76,8 @@ def commit(settings: Settings, batch: int, written: Sequence[Written], clients: 
             sweep(admin, settings, batch, last)
         return
     raise SupersededError(
-        f"batch {batch} is not committed: the transactional id {settings.driver_id!r} was taken by others {MOST_TRIES} "
-        "times in a row. Let a checkpoint, and a copy of it, be used by one running query"
+        f"batch {batch} is not committed: other producers took the transactional id {settings.driver_id!r} "
+        f"{MOST_TRIES} times in a row. Only one running query may use a checkpoint or its copy"
     )
 
 
@@ -145,8 +145,8 @@ def _decide(
     if len(texts) > partitions:
         raise ExactlyOnceError(
             f"batch {batch} is not committed: the list of its {len(wrote)} transactions needs {len(texts)} partitions, "
-            f"and {settings.decision_topic!r} has {partitions}. Name a topic that has them with the option "
-            "decisionTopic, or write in fewer tasks (coalesce)"
+            f"and topic {settings.decision_topic!r} has {partitions}. Set decisionTopic to a topic with enough "
+            "partitions, or write in fewer tasks (coalesce)"
         )
     producer.begin_transaction()
     producer.send_offsets_to_transaction(
@@ -205,10 +205,10 @@ def _check_rows(settings: Settings, last: Decision, written: Sequence[Written]) 
             f"{found}: its missing rows cannot be written again by tasks, although repeatableInput=true"
         )
     raise OldCheckpointError(
-        f"{found}; only the decided rows are written. If the checkpoint is a copy, was restored or has lost files, the "
-        "batch was planned again: use a new checkpointLocation, with which the query starts under another id. If the "
-        "query does not give the same rows for the same input (random values, a changing table), set "
-        "repeatableInput=false, and it continues. For a batch write: its writeId was used for other rows"
+        f"{found}; only the decided rows are written. If the checkpoint is a copy, was restored or has lost files, use "
+        "a new checkpointLocation, with which the query starts under another id; if the query does not give the same "
+        "rows for the same input (random values, a changing table), set repeatableInput=false; if it is a batch write, "
+        "use another writeId, because this one was used for other rows"
     )
 
 

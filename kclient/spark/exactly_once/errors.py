@@ -29,8 +29,8 @@ class TransactionExpiredError(ExactlyOnceError, name="TRANSACTION_EXPIRED"):
     def __init__(self, batch: int, tasks: Sequence[tuple[int, str]], reason: str) -> None:
         super().__init__(
             f"batch {batch} is not committed: the transaction of {_named(tasks)} is no longer open, or not for long "
-            f"enough ({reason}). Nothing of the batch is visible. Start the query again, which writes the batch again. "
-            "If batches take longer than that timeout, make them smaller, or raise the brokers' "
+            f"enough ({reason}); nothing of the batch is visible. Start the query again, which writes the batch again, "
+            "and if batches take longer than that timeout, make them smaller or raise the brokers' "
             "transaction.max.timeout.ms"
         )
         self.batch = batch
@@ -51,11 +51,11 @@ class TransactionLostError(ExactlyOnceError, name="TRANSACTION_LOST"):
 
     def __init__(self, batch: int, tasks: Sequence[tuple[int, str]], reason: str) -> None:
         super().__init__(
-            f"rows of batch {batch} are missing: it was decided, and then the transaction of {_named(tasks)} was not "
-            f"committed within its timeout ({reason}). The other tasks' rows are written. If the query's input gives "
-            "the same rows to the same tasks when it is read again, set the option repeatableInput=true and start it "
-            "again, which writes the rows of these tasks again. Otherwise restore them by hand, and continue with a "
-            "new checkpoint"
+            f"rows of batch {batch} are missing: it was decided, but the transaction of {_named(tasks)} was not "
+            f"committed within its timeout ({reason}); the rows of the other tasks are written. If the query's input "
+            "gives the same rows to the same tasks when it is read again, start the query with repeatableInput=true, "
+            "which writes only the rows of these tasks again; otherwise restore their rows by hand, and continue with "
+            "a new checkpoint"
         )
         self.batch = batch
         self.tasks = tuple(tasks)

@@ -61,7 +61,7 @@ def commit_all(admin: Admin, settings: Settings, decision: Decision, entries: It
     now = read_decision(admin, settings)
     if now is not None and now.batch > decision.batch:
         raise SupersededError(
-            f"batch {decision.batch} is finished by another run of the query, which is at batch {now.batch}"
+            f"another run of the query has completed batch {decision.batch} and decided batch {now.batch}"
         )
     lost = [(chosen[index].partition, prepared[index].transactional_id) for index in failed]
     raise TransactionLostError(decision.batch, lost, str(next(iter(failed.values()))))
@@ -82,8 +82,8 @@ def abort_each(admin: Admin, transactions: Iterable[PreparedTransaction]) -> Non
 def is_aborted(admin: Admin, prepared: PreparedTransaction) -> bool:
     """Return whether a transaction is known to be aborted; False if it was committed or the outcome is unknown.
 
-    A requested abort increments the epoch since version 2 of transactions, a timeout always. An id is not used for
-    another batch before that batch is decided.
+    A requested abort increments the epoch from transaction.version 2 on, an abort by timeout always. No other batch
+    uses the transactional id before a later batch is decided, so a higher epoch has no other cause.
     """
     found = _describe(admin, [prepared.transactional_id]).get(prepared.transactional_id)
     return (
@@ -120,8 +120,9 @@ def _what_is_wrong(prepared: PreparedTransaction, found: TransactionDescription 
         found.state is not TransactionState.ONGOING
     ):
         return (
-            f"the id is {found.state.value} with producer id {found.producer_id}, epoch {found.producer_epoch}, and "
-            f"the task had {prepared.producer_id}, {prepared.epoch}; the timeout is {found.timeout_ms} ms"
+            f"the transactional id is in state {found.state.value} with producer id {found.producer_id}, epoch "
+            f"{found.producer_epoch}, and the task had producer id {prepared.producer_id}, epoch {prepared.epoch}; the "
+            f"timeout is {found.timeout_ms} ms"
         )
     # The start uses the coordinator's clock, so this is only a precaution; a miss is detected at completion.
     left = (found.start_timestamp or 0) + found.timeout_ms - now
@@ -161,7 +162,7 @@ def open_lane(admin: Admin, settings: Settings, place: Place, kept: Entry | None
 def sweep(admin: Admin, settings: Settings, batch: int, decision: Decision | None) -> None:
     """Fence stale attempts of a completed batch, which aborts their open transactions.
 
-    An open transaction blocks readers of committed records. Aborting it is not enough: with version 1 of transactions,
+    An open transaction blocks readers of committed records. Aborting it is not enough: before transaction.version 2,
     an abort does not change the epoch, so a running attempt or a late request of it would open another transaction.
     With any version, so would an attempt that has its producer id and has not written yet, whose transactional id is in
     the state Empty.
@@ -189,7 +190,7 @@ def sweep(admin: Admin, settings: Settings, batch: int, decision: Decision | Non
             admin.fence_producers(stale)
     except KafkaError as error:
         _log.warning(
-            "stale attempts of batch %d of %s may hold up readers of committed records until their timeout: %s",
+            "stale transactions of batch %d of %s may block readers of committed records until their timeout: %s",
             batch,
             settings.group,
             error,

@@ -33,6 +33,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         decision_topic: an existing topic for the committed offsets of the query's group; nothing is written to it.
         repeatable: what a repeated batch has in common: True for the same rows in the same tasks, None for the same
             number of rows, False for nothing.
+        is_stream: whether the query is a stream; False for a batch write.
         prefix: the prefix of the group and of all transactional ids.
     """
 

@@ -40,7 +40,7 @@ def write_task(
 ) -> Written:
     """Write a task's rows, unless they are already written.
 
-    A task without rows only reads the decision.
+    Before the batch is decided, a task without rows only reads the decision.
 
     Parameters:
         rows: the rows in pieces of at least one row.

@@ -56,7 +56,7 @@ def from_registry(
     values = Values.of(registry, subject, version, message)
     is_lenient = on_error == "null"
 
-    # Spark's plans show the function by its name.
+    # Spark shows the name of the function in plans.
     def from_registry(column: pyarrow.Array) -> pyarrow.Array:
         return decode(values, column, is_lenient)
 

@@ -35,7 +35,7 @@ def make(registry: Registry, schema: Schema, message: str | None) -> Avro:
 
 
 class Avro:
-    """Avro, with the schema of a column."""
+    """The Avro codec for the schema of a column."""
 
     def __init__(self, registry: Registry, schema: Schema) -> None:
         self._registry = registry
@@ -97,7 +97,7 @@ def _arrow(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> pyarr
     if isinstance(schema, list):
         kinds = [each for each in schema if each != "null"]
         if len(kinds) != 1:
-            raise ValueSchemaError(f"a union of several types has no type in Spark: {json.dumps(kinds, default=str)}")
+            raise ValueSchemaError(f"Spark has no type for a union of several types: {json.dumps(kinds, default=str)}")
         return _arrow(kinds[0], named, inside)
     if isinstance(schema, str):
         schema = named.get(schema, {"type": schema})
@@ -107,7 +107,7 @@ def _arrow(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> pyarr
     if kind in ("record", "error"):
         name = schema["name"]
         if name in inside:
-            raise ValueSchemaError(f"record {name} contains itself, and no type in Spark does")
+            raise ValueSchemaError(f"record {name} contains itself; Spark has no recursive types")
         fields = [(field["name"], _arrow(field["type"], named, (*inside, name))) for field in schema["fields"]]
         return pyarrow.struct(fields)
     if kind == "array":

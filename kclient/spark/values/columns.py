@@ -143,7 +143,7 @@ def encode(values: Values, column: pyarrow.Array) -> pyarrow.Array:
             found.append(None if value is None else frame + codec.encode(plain(value, column.type)))
         except Exception as error:  # noqa: BLE001 - each format has errors of its own
             raise ValueSchemaError(
-                f"row {row} does not fit version {values.version} of {values.subject!r}: {_short(error)}"
+                f"row {row} does not match version {values.version} of {values.subject!r}: {_short(error)}"
             ) from None
     return pyarrow.array(found, pyarrow.binary())
 
@@ -154,7 +154,8 @@ def _decoded(values: Values, readers: Readers, data: bytes, kind: pyarrow.DataTy
     if problem is None or is_lenient:
         return value
     raise ValueSchemaError(
-        f"a value of {len(data)} bytes is none of {values.subject!r}: {problem}. on_error='null' makes such values null"
+        f"cannot decode a value of {len(data)} bytes as {values.subject!r}: {problem}. on_error='null' makes such "
+        "values null"
     )
 
 
@@ -205,7 +206,7 @@ def _without_credentials(text: str) -> str:
     return _CREDENTIALS.sub(r"\1", text)
 
 
-# -- what a process keeps
+# -- caches of the process
 
 
 @functools.lru_cache(maxsize=16)
@@ -214,12 +215,12 @@ def _client(registry: Registry) -> SchemaRegistryClient:
         from confluent_kafka.schema_registry import SchemaRegistryClient
     except ImportError as error:
         raise MissingRequirementError(
-            f"this needs the registry's client, here and on every executor: pip install 'kclient[registry]' ({error})"
+            f"this needs the registry client, here and on every executor: pip install 'kclient[registry]' ({error})"
         ) from None
     try:
         return SchemaRegistryClient(dict(registry))
     except (ValueError, TypeError, OSError) as error:
-        raise SourceError(f"the registry cannot be asked: {_short_without_credentials(error)}") from None
+        raise SourceError(f"the registry client cannot be created: {_short_without_credentials(error)}") from None
 
 
 # Its connections belong to the parent; the child creates its own client.
@@ -231,7 +232,7 @@ def _codec(values: Values) -> tuple[Codec, RegisteredSchema]:
     found = _registered(values.registry, values.subject, values.version)
     kind = _kind(found.schema)
     if kind not in FORMATS:
-        raise ValueSchemaError(f"{values.subject!r} has schemas of type {kind}, and {', '.join(FORMATS)} are known")
+        raise ValueSchemaError(f"{values.subject!r} has schemas of type {kind}; supported are {', '.join(FORMATS)}")
     module = importlib.import_module(f"kclient.spark.values.{FORMATS[kind]}")
     with _named(f"version {values.version} of {values.subject!r}"):
         return module.make(values.registry, found.schema, values.message), found
@@ -296,7 +297,7 @@ def references(registry: Registry, schema: Schema) -> dict[str, Schema]:
     """Return the schemas that a schema refers to, transitively, by name, dependencies first.
 
     Raises:
-        ValueSchemaError: one of them was deleted.
+        ValueSchemaError: the registry does not have one of them; soft-deleted versions are found.
         SourceError: the registry does not respond.
     """
     found: dict[str, Schema] = {}

@@ -84,14 +84,14 @@ class Json:
         if "$ref" in schema:
             reference = schema["$ref"]
             if reference in inside:
-                raise ValueSchemaError(f"{reference} contains itself, and no type in Spark does")
+                raise ValueSchemaError(f"{reference} contains itself; Spark has no recursive types")
             found, root = self._found(reference, root)
             return self._arrow(found, root, (*inside, reference))
         kinds = schema.get("type") or _alternatives(schema)
         chosen = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind not in ("null", None)]
         chosen = [kind for kind in chosen if kind != {"type": "null"}]
         if len(chosen) != 1:
-            raise ValueSchemaError(f"this has no one type in Spark: {json.dumps(schema)[:200]}")
+            raise ValueSchemaError(f"Spark has no single type for this schema: {json.dumps(schema)[:200]}")
         kind = chosen[0]
         if isinstance(kind, dict):
             return self._arrow(kind, root, inside)
@@ -109,19 +109,19 @@ class Json:
             "boolean": pyarrow.bool_(),
         }
         if kind not in simple:
-            raise ValueSchemaError(f"nothing is said of what is in this {kind}: {json.dumps(schema)[:200]}")
+            raise ValueSchemaError(f"the schema does not define what this {kind} contains: {json.dumps(schema)[:200]}")
         return simple[kind]
 
     def _found(self, reference: str, root: Any) -> tuple[Any, Any]:
         name, _, path = reference.partition("#")
         if name:
             if name not in self._others:
-                raise ValueSchemaError(f"the schema refers to {name!r}, and the registry does not know of that")
+                raise ValueSchemaError(f"the schema refers to {name!r}, which is not among its references")
             root = self._others[name]
         found = root
         for step in filter(None, path.split("/")):
             if not isinstance(found, dict) or step not in found:
-                raise ValueSchemaError(f"the schema refers to {reference!r}, and there is nothing")
+                raise ValueSchemaError(f"the schema refers to {reference!r}, which does not exist")
             found = found[step]
         return found, root
 

@@ -37,7 +37,7 @@ def make(registry: Registry, schema: Schema, message: str | None) -> Protobuf:
 
 
 class Protobuf:
-    """Protobuf, with the message of a column."""
+    """The Protobuf codec for the message of a column."""
 
     def __init__(self, registry: Registry, schema: Schema, message: str | None) -> None:
         self._registry = registry
@@ -72,7 +72,7 @@ class Protobuf:
         place, start = _read_place(data)
         written = _at(reader, place)
         if written.full_name != self._message.full_name:
-            raise ValueSchemaError(f"it is a {written.full_name}, and the column is of {self._message.full_name}")
+            raise ValueSchemaError(f"it is a {written.full_name}, and the column has type {self._message.full_name}")
         message = GetMessageClass(written)()
         message.ParseFromString(bytes(data[start:]))
         return _value(message)
@@ -87,7 +87,7 @@ class Protobuf:
         return place + bytes(message.SerializeToString())
 
 
-# -- files and places
+# -- files and index paths
 
 
 def _file(registry: Registry, schema: Schema) -> FileDescriptor:
@@ -132,7 +132,7 @@ def _at(file: FileDescriptor, place: list[int]) -> Descriptor:
     found = None
     for index in place:
         if not 0 <= index < len(messages):
-            raise ValueSchemaError(f"there is no message at {place} in {file.name}")
+            raise ValueSchemaError(f"there is no message with the indexes {place} in {file.name}")
         found = messages[index]
         messages = list(found.nested_types)
     if found is None:
@@ -145,7 +145,7 @@ def _read_place(data: memoryview) -> tuple[list[int], int]:
     if count == 0:
         return [0], position
     if not 0 < count <= MOST_NESTED:
-        raise ValueSchemaError(f"a message at level {count} is not there")
+        raise ValueSchemaError(f"the number of indexes of the message is {count}, and must be 0 to {MOST_NESTED}")
     place = []
     for _ in range(count):
         index, position = _read_varint(data, position)
@@ -157,13 +157,13 @@ def _read_varint(data: memoryview, position: int) -> tuple[int, int]:
     raw = 0
     for shift in range(0, 35, 7):
         if position >= len(data):
-            raise ValueSchemaError("the value ends in the place of its message")
+            raise ValueSchemaError("the value ends in the indexes of its message")
         byte = data[position]
         position += 1
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (raw >> 1) ^ -(raw & 1), position
-    raise ValueSchemaError("the place of the message is no varint")
+    raise ValueSchemaError("the indexes of the message are not varints")
 
 
 def _varint(number: int) -> bytes:
@@ -183,7 +183,7 @@ def _struct(message: Descriptor, inside: tuple[str, ...]) -> pyarrow.DataType:
     import pyarrow
 
     if message.full_name in inside:
-        raise ValueSchemaError(f"message {message.full_name} contains itself, and no type in Spark does")
+        raise ValueSchemaError(f"message {message.full_name} contains itself; Spark has no recursive types")
     return pyarrow.struct([(each.name, _arrow(each, (*inside, message.full_name))) for each in message.fields])
 
 

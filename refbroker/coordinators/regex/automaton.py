@@ -1,8 +1,9 @@
-"""Matches whole texts in linear time: a nondeterministic automaton, made deterministic as far as texts need it.
+"""The automaton of a regular expression, which matches whole texts in linear time.
 
-Each node of an expression becomes instructions. While matching, a state consists of the possible next instructions and
-of what assertions need to know about the previous character. The next state for a character is computed once and
-cached, so that a text costs one look-up per character.
+The nodes of the expression become instructions of a nondeterministic automaton. It is made deterministic while it
+matches: a state consists of the possible next instructions and of what assertions need to know about the previous
+character. The next state for a character is computed once and cached, so that a text mostly costs one look-up per
+character.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ from refbroker.coordinators.regex.errors import RegexError
 from refbroker.coordinators.regex.syntax import Assertion, Characters, Choice, Node, Repeat, Sequence
 
 SIZE_LIMIT = 5_000
-"""Instructions; an expression that needs more, as with nested repetitions, is refused."""
+"""The most instructions of an automaton; nested repetitions can need more, and are refused."""
 REMEMBERED = 200_000
-"""The number of cached instructions in states, after which the cache is cleared."""
+"""The size at which the cache is cleared: instructions in states, and steps between states."""
 
 _START, _LINE_END, _WORD, _OTHER = "start", "line end", "word", "other"
-"""What was read before a position, as far as assertions need it."""
+"""The classes of previous characters that assertions distinguish."""
 
 
 class _Take(NamedTuple):
-    """Read a character of a set."""
+    """The instruction to read a character of a set and continue at `next`."""
 
     chars: CharSet
     next: int
 
 
 class _Check(NamedTuple):
-    """Continue if an assertion holds."""
+    """The instruction to continue at `next` if an assertion holds."""
 
     kind: str
     next: int
 
 
 class _Fork(NamedTuple):
-    """Continue at each of these."""
+    """The instruction to continue at each of `next`; without any, the end of the expression."""
 
     next: tuple[int, ...]
 
@@ -46,18 +47,18 @@ _Instruction = _Take | _Check | _Fork
 
 
 class _State:
-    """The possible instructions between two characters.
+    """A state between two characters.
 
     Attributes:
-        places: the possible next instructions.
+        instructions: the indexes of the possible next instructions.
         before: the class of the previous character, for assertions.
         steps: the next state for each character, as far as it was computed.
     """
 
-    __slots__ = ("before", "places", "steps")
+    __slots__ = ("before", "instructions", "steps")
 
-    def __init__(self, places: frozenset[int], before: str) -> None:
-        self.places = places
+    def __init__(self, instructions: frozenset[int], before: str) -> None:
+        self.instructions = instructions
         self.before = before
         self.steps: dict[str, _State] = {}
 
@@ -66,10 +67,10 @@ class Automaton:
     """The automaton of one expression.
 
     Parameters:
-        tree: the expression.
+        tree: the parsed expression.
 
     Raises:
-        RegexError: it is too large.
+        RegexError: the expression is too large.
     """
 
     def __init__(self, tree: Node) -> None:
@@ -87,14 +88,14 @@ class Automaton:
         for character in text:
             following = state.steps.get(character)
             state = self._step(state, character) if following is None else following
-            if not state.places:
+            if not state.instructions:
                 return False
         return self._end in self._reached(state, "")
 
     def _step(self, state: _State, character: str) -> _State:
         found = set()
-        for place in self._reached(state, character):
-            instruction = self._instructions[place]
+        for index in self._reached(state, character):
+            instruction = self._instructions[index]
             if isinstance(instruction, _Take) and instruction.chars.contains(character):
                 found.add(instruction.next)
         if self._remembered >= REMEMBERED:
@@ -111,10 +112,8 @@ class Automaton:
         return following
 
     def _reached(self, state: _State, character: str) -> set[int]:
-        """Return the instructions that a state reaches before it reads a character; an empty character stands for the
-        end.
-        """
-        waiting, reached = list(state.places), set(state.places)
+        """Return the instructions that a state reaches before it reads `character`, which is empty at the end."""
+        waiting, reached = list(state.instructions), set(state.instructions)
         while waiting:
             instruction = self._instructions[waiting.pop()]
             if isinstance(instruction, _Fork):
@@ -123,13 +122,13 @@ class Automaton:
                 following = (instruction.next,)
             else:
                 continue
-            for place in following:
-                if place not in reached:
-                    reached.add(place)
-                    waiting.append(place)
+            for index in following:
+                if index not in reached:
+                    reached.add(index)
+                    waiting.append(index)
         return reached
 
-    # -- from the tree
+    # -- compilation of the tree
 
     def _emit(self, instruction: _Instruction) -> int:
         if len(self._instructions) >= SIZE_LIMIT:
@@ -138,7 +137,7 @@ class Automaton:
         return len(self._instructions) - 1
 
     def _compile(self, node: Node, following: int) -> int:
-        """Add the instructions of a node that continue at `following`; return the first one."""
+        """Add the instructions of a node, which continue at the instruction `following`; return the first of them."""
         if isinstance(node, Characters):
             return self._emit(_Take(node.chars, following))
         if isinstance(node, Assertion):

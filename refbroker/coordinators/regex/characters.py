@@ -13,7 +13,7 @@ LAST = 0x10FFFF
 Range = tuple[int, int]
 
 _DOTLESS_I = 0x131
-"""It has a capital letter, but Unicode's simple folding maps it to itself."""
+"""LATIN SMALL LETTER DOTLESS I, which has an upper case, but which simple case folding maps to itself."""
 _LIKE_ASCII = {"k": "\N{KELVIN SIGN}", "s": "\N{LATIN SMALL LETTER LONG S}"}
 """Letters outside of ASCII that differ from an ASCII letter only by case."""
 _CASED_END = 0x1E944
@@ -83,7 +83,7 @@ CATEGORIES = frozenset(major + minor for major, minors in _MAJOR.items() for min
 
 
 def is_word(character: str) -> bool:
-    """Return whether a character is part of a word, for `\b`."""
+    """Return whether a character is part of a word, for `\\b`."""
     return character.isascii() and (character.isalnum() or character == "_")
 
 

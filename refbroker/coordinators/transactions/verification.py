@@ -1,11 +1,10 @@
 """The check that partitions belong to a transaction before records are appended to them (KIP-890).
 
 Without this check, a delayed batch could reopen a transaction after its markers were written, and READ_COMMITTED
-readers would wait indefinitely. For transactions version 2 the check adds the partitions, since those clients do not
-name them beforehand. The version of a request tells whether its client knows TRANSACTION_ABORTABLE, which is newer than
-the APIs.
+readers would wait indefinitely. With transactions of version 2 the check adds the partitions, since clients do not send
+AddPartitionsToTxn. Old clients do not know the error TRANSACTION_ABORTABLE and get INVALID_TXN_STATE instead.
 
-Elsewhere: what a log remembers of a check (`refbroker.log.verification`).
+Elsewhere: `refbroker.log.verification` keeps the state of a check in the log.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from refbroker.metadata.partitions import Partitions
 
 
 class ClientSupport(enum.Enum):
-    """The support of a client for KIP-890."""
+    """The parts of KIP-890 that a client supports, by the version of its request."""
 
     NONE = "none"
     ABORTABLE_ERROR = "abortable error"
@@ -33,7 +32,7 @@ class ClientSupport(enum.Enum):
 
 
 class AddPartitionsToTxnManager(Protocol):
-    """Sends verifications to the transaction coordinator."""
+    """The interface to the transaction coordinator; in Kafka, the class of this name sends it requests."""
 
     def verify(
         self,
@@ -55,7 +54,7 @@ class AddPartitionsToTxnManager(Protocol):
 
 
 class PartitionVerifier:
-    """Verifies the partitions of a broker.
+    """Verifies that partitions of this broker belong to a transaction.
 
     Parameters:
         config: the broker's settings.
@@ -76,15 +75,15 @@ class PartitionVerifier:
         sequences: Mapping[TopicPartitionKey, int],
         support: ClientSupport,
     ) -> dict[TopicPartitionKey, KafkaError]:
-        """Verify that partitions belong to a transaction; with version 2, add them.
+        """Verify that partitions belong to a transaction; with transactions of version 2, add them.
 
-        A partition with records of the transaction needs no verification. Batches may be appended to partitions without
-        an error in the same turn of the event loop.
+        A partition that already has records of the transaction needs no verification. The result is valid until the
+        caller yields to the event loop.
 
         Parameters:
-            sequences: the first sequence to append to each; NO_SEQUENCE for batches of a coordinator, whose order is
-                not checked.
-            support: the support of the client.
+            sequences: the first sequence to append to each partition; NO_SEQUENCE for batches of a coordinator, whose
+                sequences are not checked.
+            support: what the client supports.
 
         Returns:
             The errors of the partitions that must not be appended to.

@@ -1,20 +1,20 @@
-# kclient and refbroker. `make` alone lists what there is.
-# PYTHON picks the interpreter the virtual environment is made with: make test PYTHON=python3.12
+# kclient and refbroker. `make` alone lists the targets.
+# PYTHON selects the interpreter of the virtual environment: make test PYTHON=python3.12
 
 PYTHON ?= python3
 VENV   ?= .venv
-# PySpark is large, so what needs it has an environment of its own. SPARK picks the version: make spark SPARK=4.2.1
+# PySpark is large, so it has its own environment. SPARK selects the version: make spark SPARK=4.2.1
 SPARK     ?=
 SPARKVENV ?= .venv-spark$(addprefix -,$(SPARK))
-# How many processes share the tests: more than two cores need, since most tests wait rather than work.
+# The number of test processes; four are useful even on two cores, since most tests wait rather than compute.
 JOBS   ?= 4
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST := $(BIN)/python -m pytest
-# Whatever changes the compiled modules or the metadata asks for a new install.
+# A change of these files, which affect compiled modules and metadata, requires a new installation.
 SOURCES := pyproject.toml setup.py $(shell find kclient -name '_*.pyx' -o -name '*.pxd')
 
-# Without bytecode, each of the hundreds of processes that the tests start would compile kclient again.
+# Bytecode is written, since without it each of the hundreds of processes that tests start would compile kclient again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
@@ -38,7 +38,7 @@ demo-spark: ## the same flights through PySpark: their delays, in event time, ex
 test: $(VENV)/.dev ## unit, simulation, integration and short fuzz tests
 	@$(PYTEST) --numprocesses=$(JOBS) --dist=worksteal $(ARGS)
 
-# Hash seeds decide the order of sets, and so take part in what a simulation's seed repeats; files are kept in memory.
+# The order of sets depends on the hash seed, which is fixed so that a simulation's seed repeats; files are in memory.
 test-sim: $(VENV)/.dev ## the integration suite on a simulated machine; KCLIENT_SIM_SWEEP=200 for as many seeds
 	@KCLIENT_PURE=1 PYTHONHASHSEED=0 TMPDIR=$(firstword $(wildcard /dev/shm) $(TMPDIR) /tmp) \
 	  $(PYTEST) tests/integration --broker=sim --numprocesses=$(JOBS) --dist=worksteal $(ARGS)
@@ -46,19 +46,19 @@ test-sim: $(VENV)/.dev ## the integration suite on a simulated machine; KCLIENT_
 examples: $(VENV)/.dev ## run every example against a broker of its own
 	@$(PYTEST) examples tests/integration/test_examples.py $(ARGS)
 
-lint: $(VENV)/.dev ## ruff: rules and format; the language that docs/style.md asks for
+lint: $(VENV)/.dev ## ruff: rules and format; the language rules of docs/style.md
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/python tools/check_language.py
 
-format: $(VENV)/.dev ## ruff: mend what can be mended, and format
+format: $(VENV)/.dev ## ruff: fix what can be fixed, and format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
 types: $(VENV)/.dev ## mypy --strict
 	@$(BIN)/mypy
 
-contracts: $(VENV)/.dev ## import-linter: who may know whom
+contracts: $(VENV)/.dev ## import-linter: which packages may import which
 	@$(BIN)/lint-imports
 
 cycles: $(VENV)/.dev ## fails if files import each other, also under TYPE_CHECKING
@@ -92,7 +92,7 @@ fuzz: $(VENV)/.dev ## hypothesis for longer
 soak: $(VENV)/.dev ## ten minutes at full rate, memory watched
 	@$(PYTEST) tests -m soak --soak --timeout=1800 $(ARGS)
 
-nightly: ## what landing has no time for: every interpreter and broker, random seeds; hours. STEPS="fuzz soak" picks some
+nightly: ## what takes too long for landing: every interpreter and broker, random seeds; hours. STEPS="fuzz soak" picks some
 	@.ci/nightly $(STEPS)
 
 docs: $(VENV)/.dev ## check links, examples and generated tables (ARGS=--write renews the tables); build the site
@@ -103,7 +103,7 @@ clean: ## remove the virtual environment and everything built
 	@rm -rf $(VENV) .venv-spark* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find kclient refbroker tests -name '*.so' -delete -o -name '__pycache__' -prune -exec rm -rf {} +
 
-# The virtual environment grows by stamps: bare, with the project, then with what a target needs on top.
+# Stamps record the contents of the virtual environment: nothing, the project, and then the requirements of a target.
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kclient needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": make $(MAKECMDGOALS) PYTHON=python3.12 picks another")'

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from kclient.errors import KafkaTimeoutError
-from kclient.spark.errors import told_shortly
+from kclient.spark.errors import source_errors
 from kclient.spark.options import WriteOptions
 from kclient.spark.producers import borrow
 from kclient.spark.record_columns import RecordColumns
@@ -71,7 +71,7 @@ def check_topic(options: WriteOptions) -> None:
     """
     if options.topic is None:
         return
-    with told_shortly(options.servers), borrow(options) as producer:
+    with source_errors(options.servers), borrow(options) as producer:
         try:
             producer.partitions_for(options.topic, timeout=CREATED_WITHIN)
         except KafkaTimeoutError:
@@ -91,7 +91,7 @@ class AtLeastOnce(msgspec.Struct, frozen=True, kw_only=True):
 
     def write(self, batches: Iterator[pyarrow.RecordBatch], context: Any = None) -> int:
         """Write the rows of a task, and return their number."""
-        with told_shortly(self.options.servers), borrow(self.options) as producer:
+        with source_errors(self.options.servers), borrow(self.options) as producer:
             return send_batches(producer, batches, self.columns)
 
     def commit(self, written: Sequence[Any], batch_id: int) -> None:

@@ -92,7 +92,7 @@ class DataLossError(SourceError, name="DATA_LOSS"):
         self.lost = tuple(lost)
 
 
-class told_shortly:
+class source_errors:
     """Convert Kafka's errors in the block to a `SourceError`, without causes and inner frames.
 
     Parameters:

@@ -253,7 +253,7 @@ WRITE = _table(
         "random.",
     ),
 )
-OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
+SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "outputmode"})
 """The options that Spark itself adds to those of a stream's sink."""
 
 DECIDED_HERE = {

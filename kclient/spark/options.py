@@ -17,7 +17,7 @@ from kclient.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kclient.errors import ConfigError
 from kclient.spark.errors import OptionError, as_in_spark
 from kclient.spark.offsets import EARLIEST, LATEST, Bound, Kind
-from kclient.spark.option_table import DECIDED_HERE, OF_SPARK, READ, WRITE, Known
+from kclient.spark.option_table import DECIDED_HERE, READ, SPARKS_OWN, WRITE, Known
 from kclient.spark.schema import HEADERS, default_columns
 
 SERVERS = "bootstrap.servers"
@@ -177,7 +177,7 @@ def _read(
         elif low in table:
             known = table[low]
             given[known.field] = known.parse(known.name, text)
-        elif low not in OF_SPARK or table is not WRITE:
+        elif low not in SPARKS_OWN or table is not WRITE:
             raise OptionError(_unknown(name, table))
     _check_client(client, config)
     return given, client

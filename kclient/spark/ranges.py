@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-LOOKS = 4
+LISTINGS = 4
 """How often a partition must be missing before it counts as lost."""
 
 BETWEEN = 1.0
@@ -91,7 +91,7 @@ def partitions_after_all(
     """
     found: set[TopicPartition] = set()
     missing: UnknownTopicOrPartitionError | None = None
-    for number in range(LOOKS):
+    for number in range(LISTINGS):
         if number:
             pause(BETWEEN)
         try:

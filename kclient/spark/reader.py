@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kclient.spark.consumers import borrow
-from kclient.spark.errors import told_shortly
+from kclient.spark.errors import source_errors
 from kclient.spark.planning import plan
 from kclient.spark.ranges import batch_ranges
 from kclient.spark.schema import check_schema
@@ -51,7 +51,7 @@ class BatchReader(Arriving, DataSourceReader):  # type: ignore[misc]
             SourceError: Kafka does not respond, or a topic does not exist.
         """
         options = self._options
-        with told_shortly(options.servers), borrow(options) as consumer:
+        with source_errors(options.servers), borrow(options) as consumer:
             ranges = batch_ranges(consumer, options)
         return [
             InputPartition(task) for task in plan(ranges, options.min_partitions, options.max_records_per_partition)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-    from kclient.spark.errors import told_shortly
+    from kclient.spark.errors import source_errors
     from kclient.spark.options import ReadOptions, WriteOptions
 
 
@@ -37,21 +37,21 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
         """Return the columns of a read, as DDL."""
         from kclient.spark.schema import ddl
 
-        with self._told():
+        with self._source_errors():
             return ddl(self._read_options().columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch."""
         from kclient.spark.reader import BatchReader
 
-        with self._told():
+        with self._source_errors():
             return BatchReader(self._read_options(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream."""
         from kclient.spark.streaming import StreamReader
 
-        with self._told():
+        with self._source_errors():
             return StreamReader(self._read_options(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -63,7 +63,7 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
         from kclient.spark.errors import OptionError
         from kclient.spark.writer import BatchWriter
 
-        with self._told():
+        with self._source_errors():
             if overwrite:
                 raise OptionError("a topic is appended to, not overwritten: mode('append')")
             return BatchWriter(self._write_options(), schema)
@@ -77,17 +77,17 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
         from kclient.spark.workers import freeze_modules
         from kclient.spark.writer import StreamWriter
 
-        with self._told():
+        with self._source_errors():
             writer = StreamWriter(self._write_options(), schema)
         freeze_modules()
         return writer
 
-    def _told(self) -> told_shortly:
+    def _source_errors(self) -> source_errors:
         """Wrap a whole method, so that Spark's traceback has no frames of this source."""
-        from kclient.spark.errors import told_shortly
+        from kclient.spark.errors import source_errors
         from kclient.spark.options import PREFIX, SERVERS
 
-        return told_shortly(self.options.get(PREFIX + SERVERS, ""))
+        return source_errors(self.options.get(PREFIX + SERVERS, ""))
 
     def _read_options(self) -> ReadOptions:
         from kclient.spark.options import ReadOptions

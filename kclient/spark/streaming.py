@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kclient.spark.errors import SourceError, told_shortly
+from kclient.spark.errors import SourceError, source_errors
 from kclient.spark.micro_batches import MicroBatches, Written
 from kclient.spark.schema import check_schema
 from kclient.spark.tasks import read_task
@@ -46,7 +46,7 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self._told = told_shortly(options.servers)
+        self._source_errors = source_errors(options.servers)
         self._options = options.for_stream()
         check_schema(schema, options.columns)
         self._made: MicroBatches | None = None
@@ -60,12 +60,12 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def initialOffset(self) -> Written:
         """Return the start of the query, unless its checkpoint has it."""
-        with self._told:
+        with self._source_errors:
             return self._batches.initial()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Let the query end at the current end offsets."""
-        with self._told:
+        with self._source_errors:
             self._batches.hold()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -84,7 +84,7 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
             SourceError: Kafka does not respond, or a topic does not exist.
         """
         options = self._options
-        with self._told:
+        with self._source_errors:
             if isinstance(limit, ReadAllAvailable):
                 return self._batches.latest(start)
             if isinstance(limit, ReadMaxRows):
@@ -104,7 +104,7 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
             DataLossError: records are lost, and that is an error.
             SourceError: Kafka does not respond.
         """
-        with self._told:
+        with self._source_errors:
             return [InputPartition(task) for task in self._batches.tasks(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -113,7 +113,7 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def commit(self, end: Written) -> None:
         """Note that everything before `end` is processed."""
-        with self._told:
+        with self._source_errors:
             self._batches.commit(end)
 
     def stop(self) -> None:

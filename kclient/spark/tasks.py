@@ -14,7 +14,7 @@ from kclient.errors import KafkaTimeoutError, LogTruncationError, OffsetOutOfRan
 from kclient.spark.arrow import to_batch
 from kclient.spark.clock import monotonic
 from kclient.spark.consumers import borrow
-from kclient.spark.errors import SourceError, told_shortly
+from kclient.spark.errors import SourceError, source_errors
 from kclient.spark.offsets import Range
 from kclient.spark.ranges import in_logs
 from kclient.spark.workers import freeze_modules
@@ -50,7 +50,7 @@ def read_task(options: ReadOptions, task: Task) -> Iterator[pyarrow.RecordBatch]
         SourceError: Kafka does not respond, or another error of Kafka.
     """
     partition = TopicPartition(task.topic, task.partition)
-    with told_shortly(options.servers), borrow(options, partition, task.start) as consumer:
+    with source_errors(options.servers), borrow(options, partition, task.start) as consumer:
         _go_to(consumer, partition, task.start)
         yield from _Reading(options, consumer, partition, task.end).batches()
     freeze_modules()

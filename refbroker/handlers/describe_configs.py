@@ -31,7 +31,7 @@ from refbroker.settings.effective import (
     Source,
     broker_values,
     client_metrics_values,
-    every_broker_values,
+    cluster_default_values,
     group_values,
     topic_values,
 )
@@ -100,7 +100,7 @@ def _values(context: Context[MetadataServices], kind: int, name: str) -> Collect
         return topic_values(own, layers).values()
     if kind == BROKER_RESOURCE:
         if not name:
-            return every_broker_values(layers).values()
+            return cluster_default_values(layers).values()
         if _broker_number(name) != broker.node_id:
             raise InvalidRequestError(
                 f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"

@@ -66,7 +66,7 @@ def broker_setting(name: str) -> Setting:
     return Setting(name, Type.UNKNOWN, None, "*", acted_on=False, dynamic=False)
 
 
-def is_for_one_broker(name: str) -> bool:
+def is_per_broker(name: str) -> bool:
     """Return whether a setting can only be changed for one broker, not for all brokers at once."""
     base = base_name(name)
     if base != name:

@@ -168,7 +168,7 @@ def broker_values(layers: BrokerLayers) -> dict[str, ConfigValue]:
     return found
 
 
-def every_broker_values(layers: BrokerLayers) -> dict[str, ConfigValue]:
+def cluster_default_values(layers: BrokerLayers) -> dict[str, ConfigValue]:
     """Return the settings that were set for all brokers, as they were set."""
     source = Source.DYNAMIC_DEFAULT_BROKER
     return {

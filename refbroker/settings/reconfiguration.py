@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from kclient.errors import InvalidConfigurationError, InvalidRequestError
 from refbroker.settings.cross_checks import check_broker, check_local_retention, retention_ms
 from refbroker.settings.definitions import broker_settings
-from refbroker.settings.dynamic import SECURITY_STORES, base_name, broker_setting, is_for_one_broker
+from refbroker.settings.dynamic import SECURITY_STORES, base_name, broker_setting, is_per_broker
 from refbroker.settings.effective import BrokerLayers
 from refbroker.settings.values import Type, parse_list
 
@@ -54,7 +54,7 @@ def check_change(
             _check_value(name, value)
         if every_broker:
             _refuse(
-                [name for name in named if is_for_one_broker(name)],
+                [name for name in named if is_per_broker(name)],
                 "Cannot update these configs at default cluster level, broker id must be specified",
             )
         new = BrokerLayers(

@@ -7,7 +7,7 @@ import traceback
 import pytest
 
 from kclient.errors import ConfigError, KafkaTimeoutError
-from kclient.spark.errors import OptionError, SourceError, as_in_spark, told_shortly
+from kclient.spark.errors import OptionError, SourceError, as_in_spark, source_errors
 
 
 def fails(error: Exception) -> None:
@@ -23,7 +23,7 @@ def frames(error: BaseException) -> list[str]:
 
 def test_an_error_of_the_source_shows_no_frame_of_it() -> None:
     def method() -> None:
-        with told_shortly("k:1"):
+        with source_errors("k:1"):
             fails(SourceError("no such column"))
 
     with pytest.raises(SourceError) as caught:
@@ -33,11 +33,11 @@ def test_an_error_of_the_source_shows_no_frame_of_it() -> None:
 
 
 def test_an_error_of_the_client_shows_where_it_left_and_no_more() -> None:
-    with pytest.raises(SourceError, match=r"^Kafka on k:1 did not answer: too slow$") as caught, told_shortly("k:1"):
+    with pytest.raises(SourceError, match=r"^Kafka on k:1 did not answer: too slow$") as caught, source_errors("k:1"):
         fails(KafkaTimeoutError("too slow"))
     assert frames(caught.value)[1:] == ["__exit__"]
     assert "the cause" not in "".join(traceback.format_exception(caught.value))
-    with pytest.raises(OptionError, match=r"^no group$"), told_shortly("k:1"):
+    with pytest.raises(OptionError, match=r"^no group$"), source_errors("k:1"):
         fails(ConfigError("no group"))
 
 

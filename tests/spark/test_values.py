@@ -14,7 +14,7 @@ import pytest
 
 from kclient.spark.errors import SourceError
 from kclient.spark.values import ValueSchemaError, from_registry, to_registry
-from kclient.spark.values.columns import MOST_TOLD, Values, decode, encode
+from kclient.spark.values.columns import MAX_MESSAGE_LENGTH, Values, decode, encode
 from kclient.spark.values.types import ddl
 from tests.spark.schema_registry import SchemaRegistry
 
@@ -425,7 +425,7 @@ def test_a_registry_that_does_not_answer_is_no_fault_of_the_values() -> None:
         ),
         ("htp://user:secret@127.0.0.1:1", "client cannot be created: Invalid url htp://127.0.0.1:1"),
         pytest.param(
-            f"htp://user:{'secret' * MOST_TOLD}@127.0.0.1:1",
+            f"htp://user:{'secret' * MAX_MESSAGE_LENGTH}@127.0.0.1:1",
             "client cannot be created: Invalid url htp://127.0.0.1:1",
             id="long password",
         ),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import msgspec
 
 from kclient.errors import KafkaError
-from kclient.spark.errors import OptionError, told_shortly
+from kclient.spark.errors import OptionError, source_errors
 from kclient.spark.exactly_once.driver import abort, commit
 from kclient.spark.exactly_once.errors import ExactlyOnceError
 from kclient.spark.exactly_once.settings import PREFIX, Place, Settings, Written
@@ -110,7 +110,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
         def size(piece: pyarrow.RecordBatch) -> int:
             return int(piece.num_rows)
 
-        with told_shortly(self.options.servers):
+        with source_errors(self.options.servers):
             return write_task(self._settings(query), place, rows, send, size)
 
     def commit(self, written: Sequence[Written | None], batch_id: int) -> None:
@@ -122,7 +122,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
             raise ExactlyOnceError(
                 f"batch {batch_id} is not committed: {len(written) - len(known)} tasks returned no result"
             )
-        with told_shortly(self.options.servers):
+        with source_errors(self.options.servers):
             commit(self._settings(known[0].query), batch_id, known)
 
     def abort(self, written: Sequence[Written | None], batch_id: int) -> None:

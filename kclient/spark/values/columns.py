@@ -42,7 +42,7 @@ T = TypeVar("T")
 Readers = Callable[[int], tuple[Any, str | None]]
 """Returns what is needed to decode values of a schema, by its id, or why they cannot be decoded."""
 
-MOST_TOLD = 300
+MAX_MESSAGE_LENGTH = 300
 """The maximum characters of a library's message in an error."""
 
 _CREDENTIALS = re.compile(r"(\w+://)?[^\s,]*@")
@@ -198,7 +198,7 @@ def _short_without_credentials(error: Exception) -> str:
 
 def _first_line(text: str) -> str:
     """Return the first line: libraries append whole schemas, and repeat values of any length."""
-    return text.splitlines()[0][:MOST_TOLD]
+    return text.splitlines()[0][:MAX_MESSAGE_LENGTH]
 
 
 def _without_credentials(text: str) -> str:

@@ -27,7 +27,7 @@ OWN = "google/protobuf/"
 """The directory of Protobuf's own files."""
 
 TIMESTAMP = "google.protobuf.Timestamp"
-MOST_NESTED = 64
+MAX_NESTING = 64
 """The maximum levels of nested messages in an index."""
 
 
@@ -144,8 +144,8 @@ def _read_place(data: memoryview) -> tuple[list[int], int]:
     count, position = _read_varint(data, 0)
     if count == 0:
         return [0], position
-    if not 0 < count <= MOST_NESTED:
-        raise ValueSchemaError(f"the number of indexes of the message is {count}, and must be 0 to {MOST_NESTED}")
+    if not 0 < count <= MAX_NESTING:
+        raise ValueSchemaError(f"the number of indexes of the message is {count}, and must be 0 to {MAX_NESTING}")
     place = []
     for _ in range(count):
         index, position = _read_varint(data, position)

@@ -1,4 +1,4 @@
-"""What every suite shares: which broker the tests talk to, clients of it, seeds, and how async tests run.
+"""What every suite shares: the broker under test, clients of it, seeds, and how async tests run.
 
 ``--broker`` picks the broker for tests/integration: ``refbroker`` (the default, in process), ``sim`` (the same, with
 the test's clients, on a simulated machine), ``kafka`` (a real Apache Kafka node, started for the run), ``kafka3`` (a
@@ -43,11 +43,11 @@ SETTINGS = {
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.session.timeout.ms": "6000",
-    # How often a coordinator looks for transactions whose time is up.
+    # How often a coordinator checks for transactions that have timed out.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    # How often logs are looked at that could be compacted.
+    # How often the cleaner checks for logs to compact.
     "log.cleaner.backoff.ms": "200",
-    # Internal topics have 50 partitions by default, each of which is a log to create, to flush and to close.
+    # Internal topics have 50 partitions by default, each of which is a log to create, flush and close.
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     **KEEP_OLD_RECORDS,
@@ -61,18 +61,18 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 
 MISSING = re.compile(r"not (?:on this machine|installed|built)|could not (?:fetch|import)|did not fetch")
-"""Reasons to skip a test that are a lack of tools, and no property of the broker or the platform."""
+"""Reasons to skip a test because a tool is missing, rather than because of the broker or the platform."""
 
 
 class Broker(Protocol):
-    """What a test may rely on whichever broker is behind it."""
+    """What a test may use of any broker."""
 
     @property
     def bootstrap_servers(self) -> str: ...
 
 
 class ExternalBroker:
-    """A broker that somebody else started and stops."""
+    """A broker that was started outside the tests."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -91,7 +91,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # What a shell starts in the background ignores Ctrl-C, and so would all that it starts in turn.
+    # Background processes of a shell ignore Ctrl-C, and so would every process that the tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     given = int(os.environ.get("KCLIENT_TEST_SEED", "0"))
@@ -99,7 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SEED] = shared or given or random.SystemRandom().randrange(1, 2**32)
     if config.getoption("--broker") == "sim":
         _simulate(config)
-    # An installed project registers it by its entry point; a plain checkout has none.
+    # An installed project registers the plugin by its entry point; a plain checkout has none.
     if not config.pluginmanager.has_plugin("refbroker"):
         from refbroker import pytest_plugin
 
@@ -117,7 +117,7 @@ def _simulate(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Where processes share the tests (pytest-xdist), all have the seed that the report's header names."""
+    """Give all processes of pytest-xdist the seed in the report's header."""
     node.workerinput["seed"] = node.config.stash[_SEED]
 
 
@@ -129,7 +129,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Where something failed, name the seed at the end too: with -q there is no header."""
+    """Print the seed at the end too if a test failed, because -q prints no header."""
     if terminalreporter.stats.keys() & {"failed", "error"}:
         terminalreporter.write_line(_seed_line(config))
 
@@ -172,7 +172,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         "nightly": not config.getoption("--nightly") and "takes too long for landing: --nightly",
     }
     for item in items:
-        # One that is named on the command line is for what runs for longer than any test elsewhere.
+        # A timeout on the command line is for tests that run longer than all others.
         if item.get_closest_marker("timeout") is None and config.getoption("timeout") is None:
             item.add_marker(pytest.mark.timeout(GUARD))
         for mark, reason in unsuitable.items():
@@ -183,14 +183,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where every tool is there, as CI says by KCLIENT_TOOLS_REQUIRED, a test that misses one fails instead."""
+    """Fail a test that would be skipped for a missing tool, if KCLIENT_TOOLS_REQUIRED says that all tools are
+    installed.
+    """
     report = yield
     return _failed_if_skipped(report)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """The same for modules that skip as a whole."""
+    """Apply the same rule to modules that are skipped as a whole."""
     report = yield
     return _failed_if_skipped(report)
 
@@ -209,7 +211,7 @@ def _starts_own_cluster(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def needs_kafka() -> None:
-    """Skips, saying why, where neither Apache Kafka nor its tools can run."""
+    """Skip the test, with the reason, if Apache Kafka or its tools cannot run."""
     if reason := unavailable_reason():
         pytest.skip(reason)
 
@@ -221,7 +223,7 @@ def _kafka(nodes: int, factory: pytest.TempPathFactory) -> Iterator[KafkaCluster
 
 @pytest.fixture(scope="session")
 def kafka(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """A real Apache Kafka of one node, started once per run; skips, saying why, where that cannot be."""
+    """A real Apache Kafka node, started once per run; the test is skipped, with the reason, if it cannot run."""
     yield from _kafka(1, tmp_path_factory)
 
 
@@ -232,7 +234,7 @@ def kafka3(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def _scope_of_broker(fixture_name: str, config: pytest.Config) -> Any:
-    """A simulated broker lives on the machine of one test."""
+    """Return the scope of the broker fixture: a simulated broker belongs to the machine of one test."""
     return "function" if config.getoption("--broker") == "sim" else "session"
 
 
@@ -278,7 +280,7 @@ def cli(bootstrap_servers: str, request: pytest.FixtureRequest) -> Cli:
 
 @pytest.fixture
 def raw(bootstrap_servers: str) -> Iterator[RawTransactions]:
-    """Transactions of the broker under test, step by step."""
+    """Transactions on the broker under test, made step by step from raw requests."""
     from tests.support.raw_transactions import RawTransactions
 
     with RawTransactions(bootstrap_servers) as transactions:
@@ -287,7 +289,7 @@ def raw(bootstrap_servers: str) -> Iterator[RawTransactions]:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A topic name nobody used before; the broker creates it when it is first asked for it."""
+    """A topic name that no other test uses; the broker creates the topic at its first metadata request."""
     if request.config.getoption("--broker") == "sim":
         return readable(request.node.name)
     return unique(request.node.name)
@@ -295,5 +297,5 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
-    """Randomness that the seed in the report's header repeats."""
+    """A random generator seeded with the seed in the report's header."""
     return random.Random(f"{request.config.stash[_SEED]}:{request.node.nodeid}")

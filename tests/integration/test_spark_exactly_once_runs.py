@@ -19,7 +19,7 @@ from kclient.spark.exactly_once.decision import read_decision
 from kclient.spark.exactly_once.errors import NotRepeatableError, OldCheckpointError, RivalError
 from kclient.spark.exactly_once.recovery import sweep
 from kclient.types import PreparedTransaction
-from tests.support.logs import told_by_spark
+from tests.support.logs import spark_messages
 from tests.support.raw_transactions import RawTransactions
 from tests.support.reading import committed
 from tests.support.spark_stand_in import (
@@ -180,11 +180,11 @@ def test_a_run_that_continues_without_finding_a_decision_says_what_may_be_wrong(
     caplog.set_level(logging.WARNING, "kclient.spark")
     with query(bootstrap_servers, topic, batches_of(4, 1)) as written:
         written.run()
-        assert told_by_spark(caplog) == []
+        assert spark_messages(caplog) == []
         written.rows += batches_of(2, 1)
         written.settings = msgspec.structs.replace(written.settings, prefix="other")
         written.run()
-        [warning] = told_by_spark(caplog)
+        [warning] = spark_messages(caplog)
         assert "batch 4" in warning
         assert "transactionalIdPrefix" in warning
 
@@ -202,7 +202,7 @@ def test_a_query_whose_first_batches_had_no_rows_is_not_warned_of_a_missing_deci
         written.run()
         written.rows += [[[b"a"], [b"b"]], [[], []], [[b"c"]]]
         written.run()
-        assert told_by_spark(caplog) == []
+        assert spark_messages(caplog) == []
         assert committed(bootstrap_servers, topic) == [b"a", b"b", b"c"]
         assert open_transactions(bootstrap_servers, written) == []
 

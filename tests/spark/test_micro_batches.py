@@ -18,7 +18,7 @@ from kclient.spark.offsets import Offsets
 from kclient.spark.options import ReadOptions
 from kclient.spark.planning import Task
 from kclient.types import OffsetAndMetadata, PartitionInfo, TopicPartition
-from tests.support.logs import told_by_spark
+from tests.support.logs import spark_messages
 
 A, B, C = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("new", 0)
 
@@ -373,7 +373,7 @@ def test_a_pattern_that_matches_nothing_yet_is_logged_when_the_query_begins(
     caplog.clear()
     logs.last = {C: 4}
     assert query.latest({}) == {"new": {"0": 4}}
-    assert not told_by_spark(caplog)
+    assert not spark_messages(caplog)
 
 
 def test_offsets_are_committed_only_where_that_is_asked_for(logs: Logs) -> None:

@@ -20,7 +20,7 @@ from kclient.spark.ranges import batch_ranges
 from kclient.spark.schema import COLUMNS, arrow_schema
 from kclient.spark.tasks import read_task
 from tests.spark.conftest import fill
-from tests.support.logs import told_by_spark
+from tests.support.logs import spark_messages
 from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
@@ -201,7 +201,7 @@ def test_topics_by_pattern_and_partitions_by_number(
     topic = make_topic(partitions=3)
     fill(producer, topic, 6, partitions=3)
     assert reader.offsets(subscribePattern=topic[:-1] + ".") == {0: [0, 1], 1: [0, 1], 2: [0, 1]}
-    assert not told_by_spark(caplog)
+    assert not spark_messages(caplog)
     assert reader.offsets(subscribePattern=topic[:-1]) == {}
     assert f"subscribePattern '{topic[:-1]}' matches no topic on " in caplog.text
     assert reader.offsets(assign=json.dumps({topic: [2, 0]})) == {0: [0, 1], 2: [0, 1]}

@@ -1,1 +1,1 @@
-"""What several folders of tests share. It imports no tests."""
+"""Helpers shared by several folders of tests. This package imports no tests."""

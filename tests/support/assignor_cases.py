@@ -1,4 +1,4 @@
-"""Cases of the server-side assignors in JSON, as Kafka's own have answered them."""
+"""Cases of the server-side assignors in JSON, with the assignments that Apache Kafka's own assignors computed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from refbroker.coordinators.groups.assignors.spec import GroupSpec, MemberSpec
 
 
 def assigned_here(case: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
-    """What the assignor of a case makes of it here, in the form of its result."""
+    """Return the assignment that refbroker's assignor computes for a case, in the form of the case's result."""
     members = {
         each["id"]: MemberSpec(
             frozenset(map(UUID, each["topics"])),

@@ -28,7 +28,7 @@ START_MS = 1_700_000_000_000
 
 
 class Harness:
-    """A broker on a directory. Use within a running loop."""
+    """A broker on a data directory. Use it within a running event loop."""
 
     def __init__(self, directory: Path, *, files: Files | None = None, **settings: str) -> None:
         self.directory = directory
@@ -51,12 +51,12 @@ class Harness:
         self.open()
 
     async def restarted(self, *, clean: bool = True) -> None:
-        """Start again, and wait until the coordinators have read their logs."""
+        """Restart the broker, and wait until the coordinators have loaded their logs."""
         self.restart(clean=clean)
         await self.loaded()
 
     async def loaded(self) -> None:
-        """Wait until the coordinators have read their logs."""
+        """Wait until the coordinators have loaded their logs."""
         while True:
             try:
                 self.broker.groups.runtime.shards()
@@ -68,7 +68,7 @@ class Harness:
         await turns()
 
     async def pass_time(self, ms: int) -> None:
-        """Let time go by, and everything that is due then be done."""
+        """Move the clock forward, and wait until all work that is then due is done."""
         self.clock.step(ms)
         await turns()
 
@@ -81,7 +81,7 @@ class Harness:
         self.broker.close_coordinators()
 
     def send(self, request: Message, version: int, *, client_id: str = "harness") -> Any:
-        """The answer, None, or a future of the answer."""
+        """Send a request; return the response, a future of it, or None if the request has no response."""
         frame = b"".join(encode_request(request, version, 7, client_id))
         _, answer = self.dispatcher.handle(self.connection, memoryview(frame)[4:])
         if isinstance(answer, PendingResponse):
@@ -100,10 +100,10 @@ class Harness:
         assert correlation_id == 7
         return kind.response_type.decode(body, version)
 
-    # What many tests need
+    # Shortcuts for requests that many tests need
 
     def create(self, name: str, partitions: int = 1, **configs: str) -> UUID:
-        """Make a topic, and give its id."""
+        """Create a topic, and return its id."""
         topic = CreateTopicsRequest.CreatableTopic(
             name=name,
             num_partitions=partitions,
@@ -119,7 +119,7 @@ class Harness:
         return topic_id
 
     def assign(self, topic: str, *others: int, partition: int = 0) -> None:
-        """Let a partition have replicas on other brokers too, which do not exist, and which are not in sync."""
+        """Give a partition replicas on further brokers, which do not exist and are not in sync."""
         found = self.broker.metadata.image.topics[topic]
         change = PartitionChangeRecord(
             partition_id=partition, topic_id=found.topic_id, replicas=[self.broker.node_id, *others]
@@ -129,7 +129,7 @@ class Harness:
     def produce(
         self, topic: str, *values: bytes, partition: int = 0, acks: int = -1, timestamp: int | None = None
     ) -> ProduceRequestResult:
-        """Append a batch, and give the partition's answer."""
+        """Append a batch, and return the partition's response."""
         records = batch(*values, timestamp=self.clock() if timestamp is None else timestamp)
         return self.produce_bytes(topic, records, partition=partition, acks=acks)
 
@@ -160,6 +160,6 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **header: Any) -> 
 
 
 async def turns(count: int = 20) -> None:
-    """Let everything that is due be done; nothing here waits for anything but the loop."""
+    """Run the event loop until everything that is due is done; nothing here waits for anything but the loop."""
     for _ in range(count):
         await asyncio.sleep(0)

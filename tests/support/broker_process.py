@@ -1,4 +1,4 @@
-"""refbroker as its users start it: a process of its own, with its files in a folder."""
+"""refbroker as its users start it: a process with its data in a folder."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class BrokerProcess:
     """``refbroker run`` as a context manager.
 
     Args:
-        data_directory: where it keeps its log, unless the settings say it with `log.dirs`.
+        data_directory: its data directory, unless the settings contain `log.dirs`.
         port: 0 for a free one.
         settings: broker settings, in Kafka's own names.
-        options: more of the command line.
+        options: further command-line options.
         imports_from: the folder of another installation to run; by default this one.
 
     Attributes:
-        lines: what it has said when it was ready.
+        lines: what it had printed when it was ready.
     """
 
     def __init__(
@@ -81,15 +81,15 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """The process id."""
         return self._process.pid
 
     def wait(self) -> int:
-        """Wait until it ends by itself, and return its exit status."""
+        """Wait until the process ends by itself, and return its exit status."""
         return self._process.wait(PROCESS)
 
     def stop(self, *, kill: bool = False) -> int:
-        """End it, in order (SIGTERM) or at once (SIGKILL), and return its exit status."""
+        """End the process with SIGTERM, or with SIGKILL, and return its exit status."""
         self._process.kill() if kill else self._process.terminate()
         try:
             return self._process.wait(PROCESS)

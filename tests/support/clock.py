@@ -1,4 +1,4 @@
-"""The time that tests go by: the system's, or the simulation's where they run in one."""
+"""The clock of tests: the system's, or the simulation's where tests run in one."""
 
 from __future__ import annotations
 

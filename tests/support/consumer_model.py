@@ -1,7 +1,7 @@
 """A cluster in memory that answers a consumer's managers: logs with epochs, fetch sessions, leaders that move.
 
-Messages pass through the codec at a chosen version, as on the wire. There is no clock and no socket: a test says
-what time it is and when an answer arrives.
+Messages pass through the codec at a chosen version, as on the wire. There is no clock and no socket: a test sets the
+time and decides when a response arrives.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Log:
         self.epoch += 1
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch not above this one, and where it ends."""
+        """Return the largest epoch that is not above this one, and its end offset."""
         known = [batch.epoch for batch in self.batches if batch.epoch <= epoch]
         if epoch >= self.epoch:
             return self.epoch, self.end
@@ -93,14 +93,14 @@ class Log:
             if batch.end <= offset:
                 continue
             if len(data) + len(batch.data) > limit and (data or not at_least_one):
-                # A broker cuts the last batch off rather than sending less than was asked for.
+                # A broker cuts off the last batch rather than send less than the requested size.
                 return data + batch.data[: max(0, limit - len(data))]
             data += batch.data
         return data
 
 
 class ModelCluster:
-    """What `kclient.net.metadata.Cluster` offers, made of logs."""
+    """A cluster made of logs, with the interface of `kclient.net.metadata.Cluster`."""
 
     def __init__(self, logs: dict[TopicPartition, Log], ids: dict[str, uuid.UUID], version: int) -> None:
         self.version = version
@@ -123,7 +123,7 @@ class ModelCluster:
 
 
 class ModelMetadata:
-    """What `kclient.net.metadata.MetadataManager` offers; refreshed when the test says so."""
+    """Metadata with the interface of `kclient.net.metadata.MetadataManager`, refreshed when the test calls for it."""
 
     def __init__(self) -> None:
         self.cluster = ModelCluster({}, {}, 0)
@@ -149,7 +149,7 @@ class ModelMetadata:
 
 
 class ModelNodes:
-    """What `kclient.net.manager.Nodes` offers."""
+    """Connections with the interface of `kclient.net.manager.Nodes`."""
 
     def __init__(self, versions: dict[type, int]) -> None:
         self.versions = versions
@@ -182,7 +182,7 @@ class Sessions:
         self.next_id = 100
 
     def resolve(self, request: FetchRequest, version: int) -> tuple[int, int, dict[tuple[Any, int], Any]]:
-        """Error code, session id, and all partitions that are to be fetched, in order."""
+        """Return the error code, the session id, and all partitions to fetch, in order."""
         sent = {
             (topic.topic_id if version >= 13 else topic.topic, partition.partition): partition
             for topic in request.topics
@@ -212,8 +212,7 @@ class Sessions:
 class Model:
     """A consumer's managers and the cluster they talk to.
 
-    Sent requests wait in `outbox` until the test lets one be answered (`deliver`), fail (`lose`), or everything
-    happen (`run`).
+    Sent requests wait in `outbox` until the test answers one (`deliver`), fails one (`lose`) or answers all (`run`).
     """
 
     def __init__(self, *, versions: dict[type, int] | None = None, seed: int = 1, **options: Any) -> None:
@@ -254,7 +253,7 @@ class Model:
         return [self.logs[TopicPartition(topic, partition)] for partition in range(partitions)]
 
     def refresh(self) -> None:
-        """The metadata hears the truth."""
+        """Refresh the metadata from the model's logs."""
         self.metadata.update_requested = False
         self.metadata.cluster = ModelCluster(self.logs, self.ids, self.metadata.cluster.version + 1)
         self.subscription.update_metadata(self.metadata.cluster)  # type: ignore[arg-type]
@@ -262,7 +261,7 @@ class Model:
     # -- the driver
 
     def poll(self) -> list[Request]:
-        """Poll every manager once; what they send goes to the outbox."""
+        """Poll every manager once; the requests they send are added to the outbox."""
         sent: list[Request] = []
         for manager in (self.fetcher, self.offsets, self.validation, self.watch):
             sent.extend(manager.poll(self.now).requests)
@@ -279,13 +278,13 @@ class Model:
         request.on_response(response, self.now)
 
     def lose(self, request: Request | None = None) -> None:
-        """The connection breaks before the answer came."""
+        """Fail a request as if the connection broke before the response arrived."""
         request = request or self.outbox[0]
         self.outbox.remove(request)
         request.on_error(DisconnectedError(broker=request.node), self.now)
 
     def run(self, rounds: int = 20) -> None:
-        """Run until no request is sent, for at most so many rounds."""
+        """Poll and answer until no more requests are sent, or for `rounds` rounds."""
         for _ in range(rounds):
             if self.metadata.update_requested:
                 self.refresh()
@@ -296,7 +295,7 @@ class Model:
                 self.deliver(request)
 
     def read(self, max_records: int = 1_000_000) -> list[tuple[str, int, int, Any]]:
-        """What a poll would return at once."""
+        """Return the records that a poll would return at once."""
         return [
             (record.topic, record.partition, record.offset, record.value)
             for chunk in self.collector.collect(max_records)
@@ -310,7 +309,7 @@ class Model:
     # -- the brokers
 
     def answer(self, request: Request) -> Any:
-        """What the broker answers, through the codec at the negotiated version."""
+        """Return the broker's response, passed through the codec at the negotiated version."""
         kind = request.request_type
         version = self.nodes.api_version(request.node, kind)
         assert version is not None
@@ -356,7 +355,7 @@ class Model:
             if not full and not data.error_code and not data.records and data.diverging_epoch.epoch < 0:
                 continue
             if data.records and not full:
-                # A broker moves partitions that had data to the end of its list, so that all get their turn.
+                # A broker moves partitions that returned data to the end of its list, so that each partition is served.
                 partitions[topic, number] = partitions.pop((topic, number))
             if topic not in topics:
                 topics[topic] = FetchResponse.FetchableTopicResponse(partitions=[])

@@ -12,12 +12,12 @@ from kclient.protocol.fields import FIXED_FORMATS, INTEGERS, Type, fields_of
 
 
 def plain(name: str) -> str:
-    """A name without what Kafka's spelling and ours differ in."""
+    """Return a name without the characters in which Kafka's spelling and Python's differ."""
     return name.replace("_", "").lower()
 
 
 def from_json(cls: type[Struct], value: dict[str, Any]) -> Any:
-    """Make a message or struct of Kafka's JSON form; what that lacks stays at its default."""
+    """Build a message or struct from Kafka's JSON form; missing fields keep their defaults."""
     given = {plain(name): item for name, item in value.items()}
     known = {
         field.name: _value(field.type, given.pop(plain(field.name)))
@@ -43,13 +43,13 @@ def _value(kind: Type, value: Any) -> Any:
 
 
 def golden_message(line: dict[str, Any]) -> Message:
-    """The message of a golden line, from its JSON form."""
+    """Build the message of a golden line from its JSON form."""
     message: Message = from_json(lookup(line["message"]), line["value"])
     return message
 
 
 def random_message(cls: type[Struct], version: int, rng: random.Random, flexible: bool) -> Any:
-    """A message with random values in the fields that a version has."""
+    """Build a message with random values in the fields of a version."""
     values: dict[str, Any] = {}
     for field in fields_of(cls):
         if version not in field.versions or rng.random() < 0.15:

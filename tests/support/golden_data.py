@@ -1,4 +1,4 @@
-"""What Apache Kafka 4.3.1 says, from `tests/data/golden` (listed in `tests/data/README.md`)."""
+"""Results of Apache Kafka 4.3.1, from `tests/data/golden` (listed in `tests/data/README.md`)."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def golden_rows(name: str) -> list[dict[str, Any]]:
 
 
 def golden_assignor_rows(kind: str) -> list[dict[str, Any]]:
-    """Return the rows of one kind that the Java client's assignors and hashes gave."""
+    """Return the rows of one kind that the Java client's assignors and hashes computed."""
     return [row for row in golden_rows("client_assignors") if row["kind"] == kind]

@@ -1,4 +1,4 @@
-"""Members of groups made with requests of the protocol alone, so that a test says what each of them is and reads."""
+"""Group members made with raw requests, so that a test controls what each member reports and owns."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kclient.types import TopicPartition
 from tests.support.patience import ANSWER
 from tests.support.waiting import result_of
 
-NOT_YET = (14, 15, 16)  # the coordinator loads, is not there, is another
+NOT_YET = (14, 15, 16)  # the coordinator loads, does not exist yet, or moved
 MEMBER_ID_REQUIRED = 79
 CLIENT_ID = "member-of-a-test"
 
 
 class GroupMembers:
-    """Makes members that stay as they are until their session ends; use it as a context manager."""
+    """Creates members that stay in their groups until their session ends; use it as a context manager."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._engine = Engine(ClientConfig(bootstrap_servers=bootstrap_servers, client_id=CLIENT_ID))
@@ -39,7 +39,7 @@ class GroupMembers:
         self._engine.close(5.0)
 
     def join(self, group: str, assignment: Iterable[TopicPartition], *, instance_id: str | None = None) -> str:
-        """Join a classic group as its only member, and assign oneself these partitions; gives the member id."""
+        """Join a classic group as its only member, which assigns itself these partitions; return the member id."""
         partitions = list(assignment)
         topics = sorted({partition.topic for partition in partitions})
         metadata = encode_versioned(ConsumerProtocolSubscription(topics=topics, rack_id="r1"), 3)
@@ -87,7 +87,7 @@ class GroupMembers:
         return str(joined.member_id)
 
     def join_with_consumer_protocol(self, group: str, topic: str) -> str:
-        """Join a group of KIP-848 and take what the broker assigns; gives the member id."""
+        """Join a group of KIP-848 and take the partitions that the broker assigns; return the member id."""
         member_id = str(uuid.uuid4())
         owned: list[Any] = []
         epoch = 0
@@ -116,7 +116,7 @@ class GroupMembers:
         raise AssertionError("not reached")
 
     def _ask(self, group: str, request: Any) -> Any:
-        """Send a request to the coordinator of a group, and repeat it while there is no coordinator."""
+        """Send a request to a group's coordinator; repeat it while no coordinator is available."""
         while True:
             found = self._call(
                 ANY_NODE, FindCoordinatorRequest, FindCoordinatorRequest(coordinator_keys=[group])

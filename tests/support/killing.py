@@ -1,4 +1,4 @@
-"""`refbroker run` killed with SIGKILL again and again while a producer sends: what was acknowledged must be there."""
+"""`refbroker run` killed with SIGKILL again and again while a producer sends: acknowledged records must survive."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Load:
             self._changed.notify_all()
 
     def wait_for(self, count: int, serve: Callable[[], object]) -> None:
-        """Wait until so many are acknowledged; `serve` is called in between."""
+        """Wait until so many records are acknowledged; `serve` is called repeatedly meanwhile."""
         with self._changed:
             for _ in range(int(PROCESS * 10)):
                 if self._acknowledged >= count:
@@ -69,11 +69,11 @@ class Load:
 def kill_under_load(
     data: Path, rng: random.Random, kills: int, producer: Callable[[str], tuple[Load, Callable[[], object]]]
 ) -> int:
-    """Kill the broker so often, and check at the end what is in it; how many records there are.
+    """Kill the broker repeatedly, check its records at the end, and return how many there are.
 
     Parameters:
         data: the data directory.
-        producer: makes the load for a broker's address, and what must be called for its callbacks to run.
+        producer: returns, for a broker's address, a load and a function that runs its callbacks.
     """
     (port,) = free_ports(1)
     with BrokerProcess(data, port=port, settings=SETTINGS) as broker:
@@ -97,7 +97,7 @@ def kill_under_load(
 
 
 def check_partition(servers: str, partition: int, acknowledged: dict[int, int]) -> None:
-    """What was acknowledged is there, once, where it was said to be, and in the order it was sent."""
+    """Check that each acknowledged record is there once, at its acknowledged offset, in the order of sending."""
     where = TopicPartition("orders", partition)
     found: dict[int, int] = {}
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:

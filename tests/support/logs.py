@@ -1,10 +1,12 @@
-"""What a part of the project has logged in a test."""
+"""The log messages of one part of the project in a test."""
 
 from __future__ import annotations
 
 import pytest
 
 
-def told_by_spark(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the PySpark source has said; other loggers may tell what threads of other tests do, or of dead processes."""
+def spark_messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the messages of the PySpark source; threads of other tests and dead processes may write to other
+    loggers.
+    """
     return [record.message for record in caplog.records if record.name.startswith("kclient.spark")]

@@ -1,4 +1,4 @@
-"""Names for topics, groups and ids that a test makes on a broker which it shares with other tests."""
+"""Names of topics, groups and ids on a broker that several tests share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long tests wait for others before they give up: the only such table.
+"""How long tests wait for others before they fail: the only such table.
 
 Each value bounds a wait for a condition; none is a duration that a test expects or measures. KCLIENT_PATIENCE
 multiplies them all, for a machine that is slow or busy.
@@ -11,7 +11,7 @@ import os
 FACTOR = float(os.environ.get("KCLIENT_PATIENCE", "1"))
 
 ANSWER = 30.0 * FACTOR
-"""A client, a broker or a thread in this process gets an answer."""
+"""A client, a broker or a thread in this process responds."""
 CHANGE = 60.0 * FACTOR
 """A cluster or a group settles after a change: a leader, a coordinator, an assignment, a broker that comes back."""
 PROCESS = 120.0 * FACTOR
@@ -21,4 +21,4 @@ DOWNLOAD = 600.0 * FACTOR
 GUARD = 300.0 * FACTOR
 """A single test, with the Apache Kafka that it is the first to start. It ends what hangs, and asserts nothing."""
 NEVER_MS = int(10_000 * GUARD)
-"""A timeout that cannot end what a test waits for: something else does, or the guard ends the test."""
+"""A timeout that cannot end a test's wait: a condition does, or the guard ends the test."""

@@ -1,4 +1,4 @@
-"""A producer's sender without sockets: a clock that is set, brokers that a test plays, a log per partition."""
+"""A producer's sender without sockets: a settable clock, brokers that the test plays, and a log per partition."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ TOPIC_ID = UUID(int=7)
 
 
 def implementations() -> list[Any]:
-    """The twins of the accumulator that are there; the compiled one takes compiled batch builders only."""
+    """Return the available twins of the accumulator; the compiled one takes compiled batch builders only."""
     if IMPLEMENTATION != "compiled":
         return [pure]
     return [pure, importlib.import_module("kclient.producer._hot")]
 
 
 class FakeNodes:
-    """Connections: which brokers can be written to, and what is on its way."""
+    """Connections: which brokers accept requests, and which requests are in flight."""
 
     def __init__(self) -> None:
         self.down: set[int] = set()
@@ -71,7 +71,7 @@ class FakeNodes:
 
 
 class FakeMetadata:
-    """The cluster as the test says it is."""
+    """Metadata that the test sets."""
 
     def __init__(self, topic: str, leaders: list[int | None]) -> None:
         self.updates = 0
@@ -96,7 +96,7 @@ class FakeMetadata:
 
 
 class Outlet:
-    """Takes settled batches and callbacks."""
+    """An outlet that collects settled batches and callbacks."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -116,7 +116,7 @@ class Outlet:
 
 
 class Model:
-    """One topic, `t`, and a sender with everything around it."""
+    """One topic, `t`, and a sender with all its collaborators."""
 
     def __init__(
         self,
@@ -169,17 +169,17 @@ class Model:
             request.on_response(InitProducerIdResponse(producer_id=9, producer_epoch=0), self.now)
 
     def make_nodes(self) -> FakeNodes:
-        """The connections."""
+        """Return the connections."""
         return FakeNodes()
 
     def wake(self) -> None:
         self.wakes += 1
 
     def on_change(self) -> None:
-        """Calls that wait for a transaction should look again."""
+        """Do nothing: no call waits for a transaction here."""
 
     def on_open(self, is_open: bool) -> None:
-        """A transaction takes records, or takes no more."""
+        """Do nothing when a transaction begins or stops accepting records."""
 
     def on_fatal(self, error: KafkaError) -> None:
         self.fatal = error
@@ -200,7 +200,7 @@ class Model:
         return future
 
     def poll(self) -> list[Request]:
-        """The requests that the sender wants to send now; they count as in flight."""
+        """Return the requests that the sender wants to send now; they count as in flight."""
         result = self.parts.sender.poll(self.now)
         self.deadline = result.deadline
         for request in result.requests:
@@ -209,7 +209,7 @@ class Model:
         return result.requests
 
     def batches(self, request: Request) -> dict[int, RecordBatch]:
-        """What a Produce request carries, by partition."""
+        """Return the batches of a Produce request, by partition."""
         message = request.build(12)
         assert isinstance(message, ProduceRequest)
         found = {}
@@ -240,11 +240,11 @@ class Model:
         request.on_response(ProduceResponse(responses=topics), self.now)
 
     def lose(self, request: Request, error: KafkaError) -> None:
-        """The connection broke before an answer came."""
+        """Fail a request as if the connection broke before the response arrived."""
         self.nodes.flying[request.node] -= 1
         request.on_error(error, self.now)
 
     def one(self) -> Request:
-        """The one request there is to send."""
+        """Return the only request to send."""
         (request,) = self.poll()
         return request

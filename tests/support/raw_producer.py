@@ -1,4 +1,4 @@
-"""A transactional producer in bare requests, each of them told what it answers; for any broker that can be asked."""
+"""A transactional producer made of raw requests, whose responses the test sees; for any broker."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _ERROR_CODE = re.compile(r"error_code=(\d+)")
 
 
 class RawProducer:
-    """A producer that makes every requested call, allowed or not.
+    """A producer that sends whatever the test asks for, allowed or not.
 
     Parameters:
-        ask: sends a request in a version, and gives the answer.
-        transactional_id: None for one that is idempotent alone.
-        transactions: the version of transactions it speaks, 1 or 2.
+        ask: sends a request in a version, and returns the response.
+        transactional_id: None for a producer that is only idempotent.
+        transactions: the transaction version it speaks, 1 or 2.
 
     Attributes:
-        producer_id, epoch: as the broker has given them.
-        sequences: the next one, by topic and partition.
+        producer_id, epoch: as assigned by the broker.
+        sequences: the next sequence, by topic and partition.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class RawProducer:
         return self.transactions == 2
 
     def _version(self, wanted: int | None) -> int:
-        """Of TxnOffsetCommit and EndTxn."""
+        """Return the version of TxnOffsetCommit or EndTxn."""
         return wanted if wanted is not None else 5 if self.is_v2 else 4
 
     def init(self, *, version: int = 5, **fields: Any) -> Any:
-        """Ask for an identity; a first one, unless the fields say what the producer has."""
+        """Initialize the producer id; a first one, unless the fields contain the producer's id and epoch."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, **{"transaction_timeout_ms": 60_000, **fields}
         )
@@ -67,7 +67,7 @@ class RawProducer:
             self.sequences = {}
 
     def add(self, topic: str, *partitions: int, version: int = 3) -> Any:
-        """Add partitions to the transaction, as producers of version 1 must."""
+        """Add partitions to the transaction, as producers of transaction version 1 must."""
         one = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=list(partitions or (0,)))
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id or "",
@@ -86,7 +86,7 @@ class RawProducer:
         version: int | None = None,
         **header: Any,
     ) -> Any:
-        """Send a batch; gives the answer of the partition. The next sequence follows when it was stored."""
+        """Send a batch, and return the partition's response. The sequence advances when the batch was stored."""
         data = self.batch(topic, *values or (b"value",), partition=partition, sequence=sequence, **header)
         request = produce_request(topic, data, partition=partition, transactional_id=self.transactional_id)
         answer = (
@@ -101,7 +101,7 @@ class RawProducer:
     def batch(
         self, topic: str, *values: bytes, partition: int = 0, sequence: int | None = None, **header: Any
     ) -> bytes:
-        """The batch that comes next, or another one."""
+        """Return the next batch in sequence, or one with another sequence."""
         builder = BatchBuilder()
         for timestamp, value in enumerate(values, header.pop("timestamp", TIMESTAMP_MS)):
             builder.append(timestamp, b"key", value)
@@ -114,7 +114,7 @@ class RawProducer:
         return bytes(builder.build(**{**known, **header}))
 
     def add_offsets(self, group: str, *, version: int = 3) -> Any:
-        """Add a group's offsets to the transaction, as producers of version 1 must."""
+        """Add a group's offsets to the transaction, as producers of transaction version 1 must."""
         request = AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id or "",
             producer_id=self.producer_id,
@@ -126,7 +126,7 @@ class RawProducer:
     def commit_offsets(
         self, group: str, offsets: Mapping[tuple[str, int], int], *, version: int | None = None, **fields: Any
     ) -> list[int]:
-        """Commit offsets of a group; gives the error codes of the partitions."""
+        """Commit offsets of a group; return the error codes of the partitions."""
         metadata = fields.pop("metadata", "m")
         topics: dict[str, TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = {}
         for (topic, partition), offset in offsets.items():
@@ -146,7 +146,9 @@ class RawProducer:
         return [one.error_code for topic in answer.topics for one in topic.partitions]
 
     def end(self, *, commit: bool, version: int | None = None, **fields: Any) -> Any:
-        """End the transaction; a producer of version 2 continues with the identity that it is given."""
+        """End the transaction; a producer of transaction version 2 continues with the producer id and epoch of the
+        response.
+        """
         own = {
             "transactional_id": self.transactional_id or "",
             "producer_id": self.producer_id,
@@ -166,7 +168,7 @@ class RawProducer:
         coordinator_epoch: int = 0,
         **fields: Any,
     ) -> list[int]:
-        """Write markers as a coordinator would; gives the error codes of the partitions."""
+        """Write markers as a coordinator does; return the error codes of the partitions."""
         marker = WriteTxnMarkersRequest.WritableTxnMarker(
             **{"producer_id": self.producer_id, "producer_epoch": self.epoch, **fields},
             transaction_result=commit,
@@ -182,14 +184,14 @@ class RawProducer:
 
 
 def error_codes(answer: Any) -> list[int]:
-    """All that an answer has, 0 too."""
+    """Return all error codes of a response, including 0."""
     return [int(code) for code in _ERROR_CODE.findall(repr(answer))]
 
 
 def produce_request(
     topic: str, records: bytes, *, partition: int = 0, transactional_id: str | None = None, acks: int = -1
 ) -> ProduceRequest:
-    """A request with one batch."""
+    """Return a request with one batch."""
     data = ProduceRequest.PartitionProduceData(index=partition, records=records)
     return ProduceRequest(
         transactional_id=transactional_id,

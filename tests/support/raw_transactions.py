@@ -1,4 +1,4 @@
-"""Transactions made with requests of the protocol alone, so that a test can leave one open, or write behind its end."""
+"""Transactions made with raw requests, so that a test can leave one open, or write after its end."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests.support.waiting import result_of, wait_until
 TIMESTAMP_MS = 1_600_000_000_000
 UPGRADE, DOWNGRADE = 1, 2
 LATEST = 2
-"""The version of transactions that brokers under test begin with."""
+"""The initial transaction version of brokers under test."""
 
 
 class RawTransactions:
-    """Producers of transactions, one step at a time, in the way of transaction.version 1; a context manager."""
+    """Producers of transactions, one step at a time, as of transaction version 1; a context manager."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._engine = Engine(ClientConfig(bootstrap_servers=bootstrap_servers))
@@ -45,7 +45,7 @@ class RawTransactions:
         self._engine.close(5.0)
 
     def start(self, transactional_id: str, timeout_ms: int = 60_000) -> PreparedTransaction:
-        """What init_transactions does."""
+        """Initialize a producer id, as `init_transactions` does."""
         producer = RawProducer(self._ask, transactional_id, transactions=1)
         producer.init(transaction_timeout_ms=timeout_ms)
         return PreparedTransaction(transactional_id, producer.producer_id, producer.epoch)
@@ -56,21 +56,21 @@ class RawTransactions:
         return producer
 
     def add(self, of: PreparedTransaction, topic: str, *partitions: int) -> None:
-        """Tell the coordinator what the transaction is going to write to."""
+        """Add partitions to the transaction."""
         self._producer(of).add(topic, *partitions)
 
     def write(self, of: PreparedTransaction, topic: str, *values: bytes, partition: int = 0) -> None:
-        """Append the first batch of a producer."""
+        """Append a producer's first batch."""
         self._producer(of).send(topic, *values, partition=partition, timestamp=TIMESTAMP_MS)
 
     def end(self, of: PreparedTransaction, *, commit: bool, version: int = 1) -> None:
-        """What the producer itself does; below version 2 without raising its epoch."""
+        """End the transaction as the producer does; below version 2 its epoch stays."""
         self._producer(of, version).end(commit=commit)
 
     def prepared(
         self, transactional_id: str, topic: str, *values: bytes, timeout_ms: int = 60_000
     ) -> PreparedTransaction:
-        """A transaction that has written to partition 0, and waits for its end."""
+        """Begin a transaction that has written to partition 0 and is still open."""
         made = self.start(transactional_id, timeout_ms)
         self.add(made, topic, 0)
         self.write(made, topic, *values)
@@ -78,7 +78,7 @@ class RawTransactions:
 
     @contextmanager
     def at_transaction_version(self, level: int) -> Iterator[int]:
-        """Change the cluster's feature, and back to the latest version at the end of the block."""
+        """Finalize `transaction.version` at a level, and at the latest level again at the end of the block."""
         self.set_transaction_version(level)
         try:
             yield level
@@ -86,7 +86,7 @@ class RawTransactions:
             self.set_transaction_version(LATEST)
 
     def set_transaction_version(self, level: int) -> None:
-        """Change the cluster's feature, and wait until all brokers say so."""
+        """Finalize `transaction.version` at a level, and wait until all brokers report it."""
         now = self._transaction_version(ANY_NODE)
         if level == now:
             return
@@ -106,7 +106,7 @@ class RawTransactions:
         return levels.get("transaction.version", 0)
 
     def _ask(self, request: Message, version: int) -> Any:
-        """Ask the broker whose business it is, until it answers without an error that passes; raises the others."""
+        """Ask the leader or coordinator until it responds without a retriable error; raise other errors."""
 
         def once() -> Any:
             if isinstance(request, ProduceRequest):
@@ -136,7 +136,7 @@ class RawTransactions:
         return int(found.node_id)
 
     def _until_done(self, ask: Callable[[], Any]) -> Any:
-        """The first answer without an error that passes."""
+        """Return the first response without a retriable error."""
         answers: list[Any] = []
 
         def done() -> bool:

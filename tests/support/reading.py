@@ -1,4 +1,4 @@
-"""Reading records: with the consumer under test, or with a consumer of its own that reads a whole topic."""
+"""Reads records with the consumer under test, or a whole topic with a consumer of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until
 def read(
     consumer: Consumer, count: int, *, seconds: float = ANSWER, max_records: int | None = None
 ) -> list[ConsumerRecord]:
-    """Poll until so many records came, and return them; the position is behind the last of them.
+    """Poll until `count` records have arrived, and return them; the position is after the last one.
 
     Parameters:
         seconds: how long to poll before the test fails.
@@ -30,10 +30,10 @@ def read(
 
 
 def read_up_to(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> list[ConsumerRecord]:
-    """Poll until the position of each partition has reached its end, and return the records as they came.
+    """Poll until the position of each partition has reached its end, and return the records in the order of arrival.
 
     Parameters:
-        ends: the offsets to reach; the consumer has these partitions.
+        ends: the offsets to reach; the consumer is assigned these partitions.
     """
     records: list[ConsumerRecord] = []
     while any(consumer.position(partition) < end for partition, end in ends.items()):
@@ -42,10 +42,10 @@ def read_up_to(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> list[C
 
 
 def read_all(bootstrap_servers: str, topic: str, **options: Any) -> list[ConsumerRecord]:
-    """All that is there when it is called, ordered by partition and offset.
+    """Return all records that a topic has now, ordered by partition and offset.
 
     Parameters:
-        options: of the consumer.
+        options: options of the consumer.
     """
     with Consumer(bootstrap_servers=bootstrap_servers, **options) as consumer:
         partitions = _partitions(consumer, topic)
@@ -56,15 +56,16 @@ def read_all(bootstrap_servers: str, topic: str, **options: Any) -> list[Consume
 
 
 def committed(bootstrap_servers: str, topic: str) -> list[bytes]:
-    """The values that a reader of committed records finds, sorted; no transaction may stay open that holds it up."""
+    """Return the values of committed records, sorted; no open transaction may hold the reader back."""
     records = committed_records(bootstrap_servers, topic)
     return sorted(record.value for record in records if record.value is not None)
 
 
 def committed_records(bootstrap_servers: str, topic: str) -> list[ConsumerRecord]:
-    """Return the records, ordered by partition and offset.
+    """Return the committed records, ordered by partition and offset.
 
-    Markers are written after the response to EndTxn; until then, the topic ends before the transaction for this reader.
+    The coordinator writes markers after it has answered EndTxn. Until all markers are written, the end offset of a
+    committed reader is lower, so this waits until both isolation levels have the same end.
     """
     with (
         Consumer(bootstrap_servers=bootstrap_servers, isolation_level="read_committed") as held_up,

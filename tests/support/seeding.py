@@ -1,4 +1,4 @@
-"""Topics with known records in them, made with requests of the protocol alone, so that a test controls every batch."""
+"""Topics with known records, made with raw requests, so that a test controls every batch."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Seeder:
             return int(answer.base_offset)
 
     def _wait_for(self, topic: str, partitions: int) -> None:
-        """Until every broker knows the partitions and their leaders: which of them a client asks is up to chance."""
+        """Wait until every broker knows the partitions and their leaders, since a client may ask any of them."""
         while True:
             topic_id, leaders = self._describe(ANY_NODE, topic)
             self._engine.metadata.request_update()
@@ -116,11 +116,11 @@ class Seeder:
     def _agrees(self, node: int, topic: str, described: tuple[Any, dict[int, int]]) -> bool:
         try:
             return self._describe(node, topic) == described
-        except KafkaError:  # one that stops or starts; the others find out soon
+        except KafkaError:  # a broker that stops or starts; the others notice soon
             return False
 
     def _describe(self, node: int, topic: str) -> tuple[Any, dict[int, int]]:
-        """The id of a topic and the leaders of its partitions, as far as a broker knows them."""
+        """Return the id of a topic and the leaders of its partitions, as far as a broker knows them."""
         asked = [MetadataRequest.MetadataRequestTopic(name=topic)]
         response = self._call(
             node, MetadataRequest, lambda version: MetadataRequest(topics=asked, allow_auto_topic_creation=False)

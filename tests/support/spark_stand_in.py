@@ -1,8 +1,8 @@
-"""A stand-in for Spark that runs batches of tasks, and dies or fails at any call of a producer or an admin client.
+"""A stand-in for Spark that runs batches of tasks, and crashes or fails at any call of a producer or an admin client.
 
-It keeps of Spark what the protocol rests on: a batch is planned once and repeated after a restart, with another run
-id; Spark's note that it is done comes after `commit`; a task that failed is tried again with another attempt number, in
-another process; `abort` follows a `commit` that failed.
+It behaves like Spark where the protocol depends on it: a batch is planned once and repeated after a restart, with
+another run id; Spark notes the batch as done after `commit`; a failed task is run again with another attempt number, in
+another process; a failed `commit` is followed by `abort`.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from kclient.spark.exactly_once.clients import TIMEOUT, Clients
 from kclient.types import OffsetAndMetadata, TopicPartition
 
 Rows = list[list[list[bytes]]]
-"""By batch and task."""
+"""Values by batch and task."""
 
 ATTEMPTS = 2
 OVER = 60.0
-"""Seconds after which a transaction that times out is over; brokers look for such ones every ten seconds."""
+"""Seconds after which a transaction that timed out is aborted; brokers check every ten seconds."""
 
 _runs = itertools.count(1)
 
 
 class Killed(BaseException):
-    """The process is dead: none of its code runs, not even handlers."""
+    """The process is dead: none of its code runs, exception handlers included."""
 
 
 class Failed(KafkaError, name="FAILED"):
-    """Record that a call failed; its caller continues."""
+    """A call failed, and the process continues."""
 
 
 class Chance:
-    """Decides at which call what happens.
+    """Decides which call fails, and how.
 
     Parameters:
         at: the number of the step; a call has one before it takes effect and one after.
-        name: the step's name in place of its number; the first of that name.
-        error: what is raised then; after Killed every later call raises it, too.
+        name: the step's name instead of its number; the first step of that name fails.
+        error: what the step raises; after Killed every later call raises it, too.
 
     Attributes:
         steps: the steps so far, by name.
@@ -65,7 +65,7 @@ class Chance:
         return self._name in self.steps or (self._at is not None and len(self.steps) > self._at)
 
     def step(self, name: str) -> None:
-        # Transactions are completed by several threads at the same time: one of them is the first.
+        # Several threads complete transactions at the same time; only the first call fails.
         with self._lock:
             if self._dead:
                 raise Killed
@@ -95,7 +95,7 @@ class Watched:
 
 
 class Process:
-    """The clients of one process; what it leaves behind when it dies stays as it is until the end of the test."""
+    """The clients of one process; they stay open after it dies, until the end of the test."""
 
     def __init__(self, chance: Chance) -> None:
         self._opened: list[Any] = []
@@ -115,16 +115,16 @@ class Process:
             try:
                 client.close(0)
             except DeliveryError:
-                # A successor took the id of a dead process before all that it had sent had arrived.
+                # A successor fenced the dead process before all of its records were delivered.
                 pass
 
 
 class Query:
-    """A query, its checkpoint, and what it was to write.
+    """A query, its checkpoint, and the rows to write.
 
     Attributes:
         done: how many batches Spark has noted as done.
-        settings: what it writes with.
+        settings: the settings of its writes.
     """
 
     def __init__(self, servers: str, topic: str, name: str, rows: Rows, **options: Any) -> None:
@@ -136,7 +136,7 @@ class Query:
         self._processes: list[Process] = []
 
     def take_time(self) -> None:
-        """Let transactions from now on have the longest timeout there is."""
+        """Use the longest possible transaction timeout from now on."""
         client = {name: value for name, value in self.settings.client.items() if name != TIMEOUT}
         self.settings = msgspec.structs.replace(self.settings, client=client)
 
@@ -192,7 +192,7 @@ class Query:
 
 @contextmanager
 def query(servers: str, topic: str, rows: Rows, partitions: int = 2, **options: Any) -> Iterator[Query]:
-    """A query that writes to a new topic."""
+    """Create a topic, and return a query that writes to it."""
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic(topic, partitions)])
     made = Query(servers, topic, f"q-{topic}", rows, **options)
@@ -203,7 +203,7 @@ def query(servers: str, topic: str, rows: Rows, partitions: int = 2, **options: 
 
 
 def prepared_by_all(written: Query, batch: int, run: str) -> list[Written]:
-    """What the tasks of a batch tell, with nothing decided yet."""
+    """Run the tasks of a batch, and return their commit messages; the batch stays undecided."""
     clients = written.process()
     return [written.task(batch, partition, run, clients) for partition in range(len(written.rows[batch]))]
 
@@ -225,10 +225,10 @@ def open_transactions(servers: str, query: Query) -> list[str]:
 
 
 def decided_offsets(servers: str, written: Query) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """All that the query's group has committed, once its decision is visible.
+    """Return all offsets that the query's group has committed, after its decision is visible.
 
-    The marker that makes it so is written after the commit was answered. Asked for all, a broker omits what is
-    pending; asked for by name, it says so.
+    The coordinator writes the marker after it has answered the commit. OffsetFetch for all partitions omits pending
+    offsets; for a named partition it returns an error while an offset is pending.
     """
     group, first = written.settings.group, TopicPartition(written.settings.decision_topic, 0)
     with Admin(bootstrap_servers=servers) as admin:

@@ -28,7 +28,7 @@ from tests.support.waiting import wait_until
 
 STORED = Path(__file__).parents[1] / "data" / "dirs"
 NOW_MS = 1_767_225_600_000
-"""The broker's clock stands here, so that nothing expires before a test looks at it."""
+"""The broker's clock is held at this time, so that nothing expires before a test reads it."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SETTINGS = {
     "offsets.topic.num.partitions": "2",
@@ -39,7 +39,7 @@ SETTINGS = {
 
 
 def stopped_broker(data_dir: Path) -> RefBroker:
-    """Return a broker on a data directory, whose clock stands, and which is to be started."""
+    """Return a broker that is not started yet, on a data directory and with a clock that is held."""
     kafka = RefBroker(data_dir=data_dir, settings=SETTINGS, durable=False)
     kafka.clock.hold(NOW_MS)
     return kafka
@@ -134,7 +134,7 @@ def _create_topics(kafka: RefBroker) -> None:
 
 
 def _fill_codecs(kafka: RefBroker) -> None:
-    """One partition a codec, in batches of five records with every kind of key, value and header."""
+    """Write one partition per codec, in batches of five records with every kind of key, value and header."""
     for partition, codec in enumerate(CODECS):
         with Producer(bootstrap_servers=kafka.bootstrap_servers, compression_type=codec) as producer:
             for number in range(15):
@@ -151,7 +151,7 @@ def _fill_codecs(kafka: RefBroker) -> None:
 
 
 def _fill_compacted(kafka: RefBroker) -> None:
-    """Five segments, of which the cleaner leaves the last record of each key."""
+    """Write five segments, of which the cleaner keeps the last record of each key."""
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for number in range(5):
             for key in (b"a", b"b", b"c"):
@@ -166,7 +166,7 @@ def _fill_compacted(kafka: RefBroker) -> None:
 
 
 def _commit_offsets(kafka: RefBroker) -> None:
-    """Three groups: one of each protocol, and one that has no members."""
+    """Commit offsets of three groups: one of each protocol, and one without members."""
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "auto_offset_reset": "earliest",
@@ -181,7 +181,7 @@ def _commit_offsets(kafka: RefBroker) -> None:
 
 
 def _write_transactions(kafka: RefBroker) -> Producer:
-    """One that was committed with an offset, one that was aborted, and one that is open, whose producer it returns."""
+    """Write a committed transaction with an offset, an aborted one, and an open one, whose producer is returned."""
     servers = kafka.bootstrap_servers
     with Producer(bootstrap_servers=servers, transactional_id="finished") as producer:
         producer.init_transactions()

@@ -1,4 +1,4 @@
-"""Logs on a temporary disk that can fail, with a clock that is paused until a test moves it."""
+"""Logs on a temporary disk that can fail, with a clock that only the test moves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL = LogConfig(segment_bytes=4096, index_interval_bytes=100, segment_index_by
 
 
 class Disk(Files):
-    """A disk that can be made to fail."""
+    """A disk whose writes fail with `error` while it is set."""
 
     def __init__(self) -> None:
         super().__init__(durable=False)
@@ -42,7 +42,7 @@ def make_batch(
     compression: str = "none",
     **header: Any,
 ) -> bytes:
-    """A batch of records whose values are nevertheless."""
+    """Build a batch of records whose values are all equal."""
     builder = BatchBuilder(compression)
     for index in range(count):
         builder.append(timestamp + index * step_ms, key, b"v" * size)
@@ -67,7 +67,7 @@ class Store:
         return self.manager
 
     def log(self, config: LogConfig = SMALL) -> PartitionLog:
-        """The log of orders-0, made when it is not there."""
+        """Return the log of orders-0, creating it if it does not exist."""
         manager = self.manager or self.open(config)
         return manager.get("orders", 0) or manager.create("orders", 0, TOPIC_ID, config)
 
@@ -94,7 +94,7 @@ class Store:
 
 
 class PowerlessStore(Store):
-    """A store on a simulated disk."""
+    """A store on a simulated disk that can lose power."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -112,7 +112,7 @@ def append(log: PartitionLog, count: int = 1, *, epoch: int = 0, **batch: Any) -
 
 
 def read_all(log: PartitionLog, offset: int | None = None) -> list[tuple[int, int, bytes]]:
-    """Offset, timestamp and value of every record from an offset on."""
+    """Return offset, timestamp and value of every record from an offset on."""
     at = log.log_start_offset if offset is None else offset
     found = []
     while at < log.high_watermark:

@@ -1,4 +1,4 @@
-"""Transactional producers that do what they may at random, and a picture of what is known of them and their records."""
+"""Transactional producers that act at random, and a snapshot of their state and their records."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from tests.support.waiting import wait_until
 from tests.support.wire import Wire
 
 TOPIC, GROUP, TRANSACTION = "t", "g", 1
-# A leader that is not there yet, a coordinator that is not, one that reads its log; not enough replicas say that a
-# coordinator could not be asked, and concurrent transactions that the last one is being completed.
+# Retriable errors: no leader yet, no coordinator yet, or one that loads its log; NOT_ENOUGH_REPLICAS when a coordinator
+# cannot be reached, and CONCURRENT_TRANSACTIONS while the previous transaction is being completed.
 NOT_NOW = {3, 5, 6, 14, 15, 16, 19, 51}
 PICTURE_BYTES = 1 << 20
 TRANSACTION_TIMEOUT_MS = 900_000
-"""More than brokers take that are killed and start again meanwhile; no broker allows more by itself."""
+"""Longer than the kills and restarts of the brokers take; the largest timeout that brokers allow by default."""
 
 
 class Driver:
-    """Three transactional producers, and one without transactions, of which each does something at random.
+    """Three transactional producers and one idempotent producer, which act at random.
 
     Parameters:
-        now: for the records, milliseconds since the epoch.
+        now: the timestamp of the records, in milliseconds since the epoch.
 
     Attributes:
-        wire: to the broker that runs now.
+        wire: connection to the broker that runs now.
     """
 
     wire: Wire
@@ -49,7 +49,7 @@ class Driver:
         self._open: set[RawProducer] = set()
 
     def ask(self, request: Message, version: int) -> Any:
-        """Ask again what a broker that has just started, or has not completed a transaction, cannot answer."""
+        """Send a request, and repeat it while the broker has just started or has not completed a transaction."""
         answers: list[Any] = []
 
         def is_answered() -> bool:
@@ -60,7 +60,7 @@ class Driver:
         return answers[-1]
 
     def begin(self) -> None:
-        """Make the topic, and give the producers their identities."""
+        """Create the topic, and initialize the producers."""
         for key_type, key in ((0, GROUP), (TRANSACTION, "one")):
             self.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4)
         topic = CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
@@ -69,7 +69,7 @@ class Driver:
             assert producer.init(transaction_timeout_ms=TRANSACTION_TIMEOUT_MS).error_code == 0
 
     def step(self) -> None:
-        """One request of one of them, which must succeed."""
+        """Send one request of one producer, which must succeed."""
         producer, chance = self._rng.choice(self.producers), self._rng.random()
         if producer.transactional_id is None:
             data = producer.batch(TOPIC, bytes(self._rng.randrange(500)), timestamp=self._now())
@@ -88,13 +88,13 @@ class Driver:
             self._open.remove(producer)
 
     def repeat(self) -> None:
-        """The last five batches again, as a client does that has heard nothing of them."""
+        """Send the last five batches again, as a client does that received no response to them."""
         for data, offset in self._recent:
             [answer] = self.ask(produce_request(TOPIC, data), 12).responses[0].partition_responses
             assert (answer.error_code, answer.base_offset) == (0, offset)
 
     def repeat_last(self) -> None:
-        """The last one of those, which is all that a clean stop leaves of them, or Kafka's recovery."""
+        """Send the last batch again: a clean stop, or Kafka's recovery, keeps no earlier one."""
         self._recent = self._recent[-1:]
         self.repeat()
 
@@ -104,7 +104,7 @@ class Driver:
         wait_until(lambda: "Prepare" not in repr(self.ask(request, 0)))
 
     def picture(self) -> list[Any]:
-        """What a reader can see, and what is known of the producers, once all that has ended is complete."""
+        """Return what readers see and the state of the producers, after all ended transactions are complete."""
         self._settle()
         ends = []
         for isolation in (0, 1):
@@ -123,9 +123,10 @@ class Driver:
             for batch in read_batches(bytes(part.records)):
                 batches.append((batch.base_offset, batch.producer_id, batch.producer_epoch, batch.is_control))
                 offset = batch.next_offset
-            # Later ones are returned too, up to the next entry of the index, which depends on the broker that wrote it.
-            told = [(one.producer_id, one.first_offset) for one in part.aborted_transactions]
-            aborted += [one for one in told if one[1] < ends[1]]
+            # The response also contains later aborted transactions up to the next index entry, which depends on the
+            # implementation.
+            listed = [(one.producer_id, one.first_offset) for one in part.aborted_transactions]
+            aborted += [one for one in listed if one[1] < ends[1]]
         return [ends, sorted(map(repr, producers)), batches, aborted, *self._offsets()]
 
     def _offsets(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""A broker without sockets that coordinates transactions: short forms of the requests, and what its log says."""
+"""A broker without sockets that coordinates transactions: shortcuts for the requests, and the records of its logs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TransactionHarness(Harness):
     """A broker with `__transaction_state` of one partition and a topic of two, `t`.
 
     Parameters:
-        version: of transactions: the finalized level of the feature, and what the clients speak.
+        version: the transaction version: the finalized level of the feature, and the version that clients use.
     """
 
     def __init__(self, directory: Path, *, version: int = 2, files: Files | None = None, **settings: str) -> None:
@@ -46,11 +46,11 @@ class TransactionHarness(Harness):
             assert answer.coordinators[0].error_code == 0
 
     def finalize(self, version: int) -> None:
-        """Give `transaction.version` a level."""
+        """Finalize `transaction.version` at a level."""
         self.broker.metadata.append([FeatureLevelRecord(name="transaction.version", feature_level=version)])
 
     def hold_markers(self) -> None:
-        """Let no marker be written into the first partition of the topic: too few replicas are in sync."""
+        """Prevent markers in the first partition of the topic: too few replicas are in sync."""
         self.assign(DATA, 7)
         self.configure(DATA, "2")
 
@@ -74,7 +74,7 @@ class TransactionHarness(Harness):
     def init(
         self, has: Identity = (-1, -1), *, name: str | None = ID, timeout_ms: int = 60_000, api: int = 5
     ) -> tuple[int, Identity]:
-        """The error and the identity."""
+        """Initialize a producer id; return the error code and the identity."""
         request = InitProducerIdRequest(
             transactional_id=name, transaction_timeout_ms=timeout_ms, producer_id=has[0], producer_epoch=has[1]
         )
@@ -82,7 +82,7 @@ class TransactionHarness(Harness):
         return answer.error_code, (answer.producer_id, answer.producer_epoch)
 
     def identity(self, name: str = ID, timeout_ms: int = 60_000) -> Identity:
-        """The identity of a new producer."""
+        """Return the identity of a new producer."""
         error, identity = self.init(name=name, timeout_ms=timeout_ms)
         assert error == 0
         return identity
@@ -90,7 +90,7 @@ class TransactionHarness(Harness):
     def add(
         self, who: Identity, partitions: Iterable[tuple[str, int]] = ((DATA, 0),), *, name: str = ID, api: int = 3
     ) -> list[int]:
-        """The errors of the partitions, as a client adds them before transactions version 2."""
+        """Add partitions as a client does before transaction version 2; return the error codes of the partitions."""
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=name,
             v3_and_below_producer_id=who[0],
@@ -112,7 +112,7 @@ class TransactionHarness(Harness):
         verify_only: bool,
         name: str = ID,
     ) -> list[int]:
-        """The errors of the partitions, as a broker asks for one transaction."""
+        """Add partitions as a broker does for one transaction; return the error codes of the partitions."""
         one = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
             transactional_id=name,
             producer_id=who[0],
@@ -132,7 +132,7 @@ class TransactionHarness(Harness):
         return code
 
     def end(self, who: Identity, *, commit: bool, name: str = ID, api: int | None = None) -> tuple[int, Identity]:
-        """The error, and the identity with which the producer continues."""
+        """End a transaction; return the error code and the identity for the next transaction."""
         request = EndTxnRequest(transactional_id=name, producer_id=who[0], producer_epoch=who[1], committed=commit)
         answer = self.send(request, (5 if self.version >= 2 else 4) if api is None else api)
         return answer.error_code, (answer.producer_id, answer.producer_epoch)
@@ -140,7 +140,7 @@ class TransactionHarness(Harness):
     def begin(
         self, who: Identity, partitions: Sequence[tuple[str, int]] = ((DATA, 0), (DATA, 1)), *, name: str = ID
     ) -> None:
-        """Open a transaction, in the way of the version of transactions."""
+        """Open a transaction at the current transaction version."""
         if self.version >= 2:
             errors = self.ask(who, partitions, verify_only=False, name=name)
         else:
@@ -148,7 +148,7 @@ class TransactionHarness(Harness):
         assert not any(errors), errors
 
     def write(self, who: Identity, value: bytes, sequence: int = 0, *, partition: int = 0) -> int:
-        """Produce a record in the transaction; its error."""
+        """Produce a record in the transaction; return the error code."""
         records = batch(value, producer_id=who[0], producer_epoch=who[1], base_sequence=sequence, is_transactional=True)
         data = ProduceRequest.PartitionProduceData(index=partition, records=records)
         topic = ProduceRequest.TopicProduceData(name=DATA, partition_data=[data])
@@ -157,7 +157,7 @@ class TransactionHarness(Harness):
         code: int = answer.responses[0].partition_responses[0].error_code
         return code
 
-    # What is there
+    # Records and state
 
     @property
     def shard(self) -> TransactionShard:
@@ -172,7 +172,7 @@ class TransactionHarness(Harness):
         return log
 
     def records(self) -> list[tuple[str, TransactionLogValue | None]]:
-        """The records of `__transaction_state`."""
+        """Return the records of `__transaction_state`."""
         found = []
         for one in read_batches(self.log().read(0, 1 << 20).records.read()):
             for record in one.records():
@@ -183,7 +183,7 @@ class TransactionHarness(Harness):
         return found
 
     def markers(self, partition: int = 0, topic: str = DATA) -> list[tuple[bool, int]]:
-        """Of each marker whether it commits, and its epoch."""
+        """Return, for each marker, whether it commits, and its epoch."""
         log = self.log(topic, partition)
         if log.log_end_offset == log.log_start_offset:
             return []

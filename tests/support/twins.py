@@ -1,4 +1,4 @@
-"""The compiled twin of the records, where there is one."""
+"""The compiled twin of the record modules, if it was built."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from kclient.records import IMPLEMENTATION
 
 
 def compiled_twin() -> ModuleType | None:
-    """The compiled twin; None where it was not built or is not wanted."""
+    """Return the compiled twin, or None if it was not built or is disabled."""
     return importlib.import_module("kclient.records._compiled") if IMPLEMENTATION == "compiled" else None

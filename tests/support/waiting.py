@@ -17,7 +17,7 @@ from tests.support.patience import ANSWER
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.01, 0.1, 1.2
-"""Seconds between two looks at a condition: a wait for a session to expire makes tens of requests, not hundreds."""
+"""Seconds between two checks of a condition: a wait for a session to expire makes tens of requests, not hundreds."""
 _TURN = 0.001
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 300
@@ -40,7 +40,7 @@ def result_of(future: Future[T], seconds: float = ANSWER) -> T:
 
 
 async def until(condition: Callable[[], object], seconds: float = ANSWER) -> None:
-    """Do the same as `wait_until` in a coroutine, which leaves the loop to others meanwhile."""
+    """Wait like `wait_until`, in a coroutine, which yields to the loop between checks."""
     deadline = clock.monotonic() + seconds
     while not (last := condition()):
         assert clock.monotonic() < deadline, _state(condition, last, seconds)

@@ -1,4 +1,6 @@
-"""A client of bytes: sends whole or broken frames, and reads what comes back. The requests that most tests need."""
+"""A client of raw bytes: sends complete or broken frames, and reads the responses. Also builds requests that most tests
+need.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class Wire:
 
     @property
     def name(self) -> str:
-        """How the broker's log names this connection."""
+        """The name of this connection in the broker's log."""
         host, port = self.socket.getsockname()
         return f"{host}:{port}"
 
@@ -41,13 +43,13 @@ class Wire:
         self.socket.sendall(data)
 
     def send(self, request: Message, version: int) -> int:
-        """Send a request, and give its correlation id."""
+        """Send a request, and return its correlation id."""
         self._correlation_id += 1
         self.write(frame(request, version, self._correlation_id))
         return self._correlation_id
 
     def ask(self, request: Message, version: int) -> Any:
-        """Send a request and read its answer."""
+        """Send a request and return its response."""
         sent = self.send(request, version)
         correlation_id, body = decode_response_header(request.api_key, version, self.read_frame())
         assert correlation_id == sent
@@ -68,7 +70,7 @@ class Wire:
         return b"".join(parts)
 
     def is_closed(self) -> bool:
-        """Wait for the broker to close the connection; False when it answers instead."""
+        """Wait for the broker to close the connection; return False if it responds instead."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -76,7 +78,7 @@ class Wire:
 
 
 def frame(request: Message, version: int, correlation_id: int = 1) -> bytes:
-    """A request as it goes over the wire."""
+    """Return a request as it goes over the wire."""
     return b"".join(encode_request(request, version, correlation_id, "wire"))
 
 

@@ -1,4 +1,4 @@
-"""A log to compact: appends of every kind, passes that run step by step, and what is left afterwards."""
+"""A log to compact: appends of every kind, cleaning passes step by step, and the records that remain."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 class Kept(NamedTuple):
-    """A record of data that is in the log."""
+    """A data record of the log."""
 
     offset: int
     key: bytes | None
@@ -62,7 +62,7 @@ def put(
         base_sequence=sequence,
         is_transactional=transactional,
     )
-    # Records without key are refused of clients, and transactions need a coordinator that was asked first.
+    # Clients may not send records without a key, and transactions need a coordinator.
     ordinary = not transactional and all(key is not None for key, _ in pairs)
     origin = Origin.CLIENT if ordinary else Origin.COORDINATOR
     return log.append(
@@ -89,10 +89,10 @@ def end_transaction(
 
 
 def begin_pass(store: Store, log: PartitionLog, *, keys: int = 1000, io_buffer_size: int = 1000) -> CleaningPass:
-    """A pass over all that can be cleaned now.
+    """Begin a cleaning pass over all cleanable segments.
 
     Parameters:
-        keys: how many the offset map takes.
+        keys: the capacity of the offset map.
     """
     settings = CleanerSettings(keys * BYTES_PER_ENTRY, 1.0, io_buffer_size)
     throttle = Throttle(lambda: float("inf"), store.clock)
@@ -100,7 +100,7 @@ def begin_pass(store: Store, log: PartitionLog, *, keys: int = 1000, io_buffer_s
 
 
 def finish(running: CleaningPass) -> PassStats:
-    """Run a pass to its end in this thread, and note how far the log is clean."""
+    """Run a pass to its end in this thread, and record the offset up to which the log is clean."""
     try:
         while running.step() is not None:
             pass
@@ -111,17 +111,17 @@ def finish(running: CleaningPass) -> PassStats:
 
 
 def clean(store: Store, log: PartitionLog, *, keys: int = 1000) -> PassStats:
-    """One pass over a log."""
+    """Clean a log in one pass."""
     return finish(begin_pass(store, log, keys=keys))
 
 
 def batches(log: PartitionLog) -> list[BatchHeader]:
-    """Every batch in the log's files, whole, control batches too."""
+    """Return every batch in the log's files, control batches included."""
     return [BatchHeader(memoryview(bytes(header.raw))) for segment in log.segments for header in segment.batches()]
 
 
 def records(log: PartitionLog) -> list[Kept]:
-    """Every record of data in the log's files, committed or not."""
+    """Return every data record in the log's files, committed or not."""
     return [
         Kept(record.offset, record.key, record.value)
         for header in batches(log)
@@ -132,7 +132,7 @@ def records(log: PartitionLog) -> list[Kept]:
 
 
 def markers(log: PartitionLog) -> list[int]:
-    """The offsets of the transaction markers that still say something."""
+    """Return the offsets of the transaction markers that are still needed."""
     return [header.base_offset for header in batches(log) if header.is_control and header.record_count]
 
 
@@ -145,5 +145,5 @@ def with_config(config: LogConfig = COMPACTED, **changes: object) -> LogConfig:
 
 
 def latest(history: Sequence[Kept]) -> dict[bytes, Kept]:
-    """The last record of each key."""
+    """Return the last record of each key."""
     return {record.key: record for record in history if record.key is not None}

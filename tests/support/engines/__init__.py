@@ -1,1 +1,3 @@
-"""Engines on a simulated network with brokers that are plain functions, for tests of one part of the client."""
+"""Engines of the client on a simulated network, with plain functions as brokers, for tests of one part of the
+client.
+"""

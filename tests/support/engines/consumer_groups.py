@@ -1,8 +1,8 @@
-"""A coordinator of the consumer protocol (KIP-848) as a model: as short as its rules, without storage or settings.
+"""A model of the coordinator of the consumer protocol (KIP-848): its rules alone, without storage or settings.
 
-A member's epoch and partitions advance with its own heartbeats. It is given what its target has and nobody else still
-holds; while it holds what its target lacks it stays at its epoch, until it has told that it gave that up. What the
-model omits: patterns, migration, static members, everything about assignors but that they are balanced.
+A member's epoch and partitions advance with its own heartbeats. It is assigned the partitions of its target that no
+other member still owns. While it owns partitions outside its target, it keeps its epoch until it reports that it
+revoked them. Not implemented: patterns, migration, static members, and assignors beyond balanced assignments.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Partition = tuple[UUID, int]
 
 
 class ModelMember:
-    """A member as the coordinator knows it.
+    """The coordinator's state of a member.
 
     Attributes:
-        epoch, previous: the epoch it has, and the one before it.
-        assigned: what it may read.
-        pending: what it was asked to give up, and has not yet said that it did.
+        epoch, previous: its current epoch, and the previous one.
+        assigned: the partitions it may read.
+        pending: the partitions it has to revoke and has not yet reported as revoked.
     """
 
     def __init__(self) -> None:
@@ -53,20 +53,20 @@ class ConsumerCluster(GroupCluster):
         super().__init__(simulation, **topics)
 
     def move(self, node: int) -> None:
-        """Another broker coordinates from now on; sessions start again."""
+        """Move the coordinator to another broker, where all sessions start again."""
         self.coordinator = node
         for member in self.members.values():
             member.session_ends = self.simulation.now + SESSION_MS / 1000
 
     def accepts(self, owner: Owner) -> bool:
-        """Whether the coordinator would take offsets of a member."""
+        """Return whether the coordinator would accept an offset commit of a member."""
         self._expire()
         generation = owner.group.member.generation_now()
         member = None if generation is None else self.members.get(generation.member_id)
         return member is not None and generation is not None and generation.id == member.epoch
 
     def divide(self) -> None:
-        """Make new targets, as balanced and as sticky as can be."""
+        """Compute new targets, as balanced and as sticky as possible."""
         self.epoch += 1
         wanted = {name for member in self.members.values() for name in member.topics}
         left = [(self.ids[name], number) for name in sorted(wanted) for number in range(self.topics.get(name, 0))]

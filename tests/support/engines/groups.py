@@ -1,8 +1,8 @@
-"""Members of a group in the simulated network: brokers that coordinate it as refbroker does, and owners that poll.
+"""Members of a classic group in the simulated network: brokers that coordinate it like refbroker, and owners that poll.
 
-Of the brokers one coordinates; it may move to another, which begins with what was stored. An owner is a consumer's
-engine, membership and subscription without fetching: a test polls it when it likes, and may interrupt it wherever
-it waits.
+One broker coordinates; the coordinator may move to another broker, which loads the stored group. An owner is a
+consumer's engine, membership and subscription without fetching. A test polls it at any time, and may interrupt it
+wherever it waits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ POLL_MS = 30_000
 
 
 class Coordinating:
-    """One broker's turn as the coordinator; timers of an earlier turn do nothing."""
+    """One broker's term as the coordinator; timers of an earlier term do nothing."""
 
     def __init__(self, cluster: GroupCluster) -> None:
         self._cluster = cluster
@@ -90,8 +90,8 @@ class GroupCluster:
     """Three brokers, some topics, and the group.
 
     Attributes:
-        topics: how many partitions each has.
-        stored: the group's last record.
+        topics: number of partitions by topic.
+        stored: the group's last stored record.
     """
 
     def __init__(self, simulation: Simulation, **topics: int) -> None:
@@ -105,7 +105,7 @@ class GroupCluster:
             simulation.brokers[f"b{node}"] = with_api_versions(lambda r, v, node=node: self.answer(node, r, v))  # type: ignore[misc]
 
     def move(self, node: int) -> None:
-        """Another broker coordinates from now on, with what was stored."""
+        """Move the coordinator to another broker, which loads the stored group."""
         before, self.turn = self.turn, Coordinating(self)
         for group in before.groups.values():
             before.classic.on_unloaded(group)
@@ -117,7 +117,7 @@ class GroupCluster:
             self.turn.classic.on_loaded(group)
 
     def accepts(self, owner: Owner) -> bool:
-        """Whether the coordinator would take offsets of a member."""
+        """Return whether the coordinator would accept an offset commit of a member."""
         group = self.turn.groups.get(GROUP)
         generation = owner.group.member.generation_now()
         if generation is None or group is None:
@@ -177,7 +177,7 @@ class GroupCluster:
 
 
 class OwnedListener(RebalanceListener):
-    """Knows what its owner may read, and has everybody checked when that grows."""
+    """A listener that records the partitions of its owner, and calls `check` for each assigned partition."""
 
     def __init__(self, owner: Owner, check: Callable[[Owner, TopicPartition], None]) -> None:
         self.owner = owner
@@ -207,10 +207,10 @@ class OwnedListener(RebalanceListener):
 
 
 class Owner:
-    """One consumer's share in the group, without records.
+    """A consumer in the group that fetches no records.
 
     Attributes:
-        name: of a static member.
+        name: the group instance id of a static member.
         errors: what polling raised.
     """
 
@@ -267,7 +267,7 @@ class Owner:
         return set(self.subscription.partitions)
 
     def commit_before_rebalance(self, deadline: float) -> Operation[bool]:
-        """See `Commits`: it takes a moment, in which the owner can be interrupted."""
+        """Commit as `Commits` does; it takes a moment, in which the owner can be interrupted."""
         if self._committing is None:
             done: Future[None] = Future()
             self._committing = done
@@ -281,7 +281,7 @@ class Owner:
         return True
 
     def wakeup(self) -> None:
-        """Interrupt the wait of this call, or of the next one, as `Consumer.wakeup`."""
+        """Interrupt the wait of the current or the next call, like `Consumer.wakeup`."""
         self._interrupted = True
 
     def _wait(self, seconds: float) -> Operation[None]:
@@ -294,7 +294,7 @@ class Owner:
         self.changed = True
 
     def poll(self, timeout: float = 0.0) -> bool | None:
-        """Begin to ask for records, or continue with it as far as it goes; True: records might be handed out."""
+        """Start or continue a poll as far as it goes; return True when the poll may return records."""
         if self._running is None:
             self._running = self.group.step(self.simulation.now + timeout)
             self._step = None
@@ -333,24 +333,24 @@ class Owner:
             return None
 
     def interrupt(self) -> None:
-        """Ctrl-C, or a cancelled task, wherever it waits."""
+        """Interrupt a poll wherever it waits, as Ctrl-C or a cancelled task does."""
         running, self._running = self._running, None
         if running is not None:
             running.close()
 
     def leave(self) -> None:
-        """Close in order, and be gone."""
+        """Leave the group and close."""
         self.carry_out(self.group.leave(NEVER, leave_group=None, reason="a test"), 60)
         self.die()
 
     def carry_out(self, operation: Operation[Any], seconds: float) -> None:
-        """Run an operation of the application in place of the one under way, until it ends or for so many seconds."""
+        """Run an operation instead of the current poll, until it ends or for this many seconds."""
         self.interrupt()
         self._running, self._step = operation, None
         self.simulation.run(seconds, until=lambda: self.poll() is not None or self._running is None)
 
     def die(self) -> None:
-        """As when the process is killed."""
+        """Stop without leaving the group, as a killed process does."""
         self.simulation.drop(self.engine)
         self.listener.owned.clear()
 

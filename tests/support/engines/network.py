@@ -1,8 +1,8 @@
 """A simulated network: seeded, on a clock of its own, with lost, late and repeated answers and cut connections.
 
-Engines run without threads: `Simulation.run` makes their turns, delivers what arrives and moves the
-clock to whatever comes next, so that hours pass in milliseconds and a seed repeats a run exactly.
-Brokers are plain functions from request to answer.
+Engines run without threads: `Simulation.run` runs their turns, delivers messages and moves the clock to the next event,
+so that hours pass in milliseconds and a seed repeats a run exactly. Brokers are plain functions from request to
+response.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 
 
 class Later:
-    """An answer that a broker gives when it has it; until then it reads nothing more from that connection."""
+    """A delayed response; until it is given, the broker reads nothing more from that connection."""
 
     def __init__(self) -> None:
         self._message: Message | None = None
         self._take: Callable[[Message], None] | None = None
 
     def give(self, message: Message) -> None:
-        """Here it is."""
+        """Set the response."""
         self._message = message
         if self._take is not None:
             self._take(message)
 
     def then(self, take: Callable[[Message], None]) -> None:
-        """Have it, now or when it is given."""
+        """Call a function with the response, now or once it is set."""
         self._take = take
         if self._message is not None:
             take(self._message)
 
 
 class Gone:
-    """No response, and the connection is closed."""
+    """The broker drops the connection instead of responding."""
 
 
 GONE = Gone()
 
 Answer = Callable[[Message, int], Message | Later | Gone | None]
-"""What a broker does with a request at a version; None never answers."""
+"""A broker's result for a request at a version; None never responds."""
 
 
 class Faults(NamedTuple):
-    """How likely (0 to 1) each thing is to happen to a connection attempt or to a request."""
+    """The probability (0 to 1) of each fault, for a connection attempt or a request."""
 
     refuse: float = 0.0
     lose_request: float = 0.0
@@ -70,11 +70,11 @@ class Faults(NamedTuple):
     delay: tuple[float, float] = (0.0002, 0.005)
     """Seconds that a message takes."""
     late_delay: tuple[float, float] = (0.5, 60.0)
-    """Seconds that a late one takes; those after it on the same connection wait for it."""
+    """Seconds that a late message takes; later messages on the same connection wait for it."""
     outlives: bool = True
-    """Whether a request that is under way arrives even when its connection ends first."""
+    """Whether a request in flight arrives even if its connection is closed first."""
     stalls: bool = False
-    """Whether nothing that comes after a lost message arrives either, as with TCP."""
+    """Whether no message after a lost one arrives either, as with TCP."""
 
 
 NO_FAULTS = Faults()
@@ -121,7 +121,7 @@ class SimChannel:
         return True
 
     def _loses(self, chance: float) -> bool:
-        """Whether a message gets lost."""
+        """Return whether a message gets lost."""
         lost = self._simulation.happens(chance)
         self._has_stalled |= lost and self._simulation.faults.stalls
         return lost or self._has_stalled
@@ -130,7 +130,7 @@ class SimChannel:
         self._closed = True
 
     def reset(self) -> None:
-        """The broker's end is gone; what is on its way there is lost."""
+        """Close the broker's end; messages in flight to it are lost."""
         self._is_reset = True
         if not self._closed:
             self._simulation.later(self._simulation.delay(), lambda: self.deliver(CLOSED, PeerClosed()))
@@ -181,7 +181,7 @@ class SimChannel:
             self._in_order(lambda: self.deliver(FRAME, data))
 
     def _in_order(self, action: Callable[[], None]) -> None:
-        """TCP keeps the order: nothing overtakes what was sent before it."""
+        """Run an action after those before it: TCP keeps the order of messages."""
         simulation = self._simulation
         late = simulation.happens(simulation.faults.late)
         arrival = simulation.now + (simulation.uniform(simulation.faults.late_delay) if late else simulation.delay())
@@ -223,9 +223,9 @@ class Simulation:
 
     Parameters:
         seed: repeats a run.
-        faults: what goes wrong; may be changed while it runs.
-        wakes_all: whether every client makes a turn after each action; without that, what is done to a client has to
-            wake it, as the client's own calls do.
+        faults: the faults; may be changed while it runs.
+        wakes_all: whether every client runs a turn after each action; otherwise only clients that were woken run, as in
+            reality.
     """
 
     def __init__(self, seed: int, faults: Faults = NO_FAULTS, *, wakes_all: bool = True) -> None:
@@ -242,7 +242,7 @@ class Simulation:
         self._due: dict[Engine, float] = {}
 
     def engine(self, config: ClientConfig) -> Engine:
-        """A new client; managers can be added to it as usual, and it is never to be started."""
+        """Create a client, which is never started; managers can be added to it as usual."""
         transport = SimTransport(self)
         engine = Engine(config, clock=lambda: self.now, random=random.Random(self.random.random()), transport=transport)
         self._clients.append((engine, transport))
@@ -250,21 +250,20 @@ class Simulation:
         return engine
 
     def drop(self, engine: Engine) -> None:
-        """A client is no more; what is under way to it arrives nowhere."""
+        """Remove a client; messages in flight to it are dropped."""
         self._clients = [client for client in self._clients if client[0] is not engine]
         self._due.pop(engine, None)
 
     def end_broker(self, host: str) -> None:
-        """The process of a broker ends, and its connections with it; a new one may take its place."""
+        """End the process of a broker and its connections; a new broker may take its place."""
         del self.brokers[host]
         for channel in self.channels.pop(host, ()):
             channel.reset()
 
     def run(self, seconds: float, *, until: Callable[[], bool] = lambda: False) -> None:
-        """Let time pass, until a condition is met or for so many seconds of the simulation's clock."""
+        """Let time pass, until a condition holds or for this many seconds of the simulation's clock."""
         end = self.now + seconds
-        # What a test does to a client, before this or as an action, it does between turns; a real client would be
-        # woken within `wait`.
+        # Tests act on a client between its turns; a real client would be woken within `wait`.
         self._wake_all()
         while not until():
             self._make_turns()
@@ -293,11 +292,11 @@ class Simulation:
                 raise AssertionError(f"a client makes turn after turn at {self.now}, and nothing happens")
 
     def at(self, when: float, action: Callable[[], object]) -> None:
-        """Do something at a time."""
+        """Run an action at a time."""
         heapq.heappush(self._actions, (when, next(self._numbers), action))
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Do something after some seconds."""
+        """Run an action after some seconds."""
         self.at(self.now + seconds, action)
 
     def happens(self, chance: float) -> bool:
@@ -311,7 +310,7 @@ class Simulation:
 
 
 def with_api_versions(answer: Answer) -> Answer:
-    """A broker that answers ApiVersions with everything there is, and leaves the rest to a function."""
+    """Return a broker that answers ApiVersions with everything available, and other requests with a function."""
     keys = [
         ApiVersionsResponse.ApiVersion(
             api_key=key, min_version=request_type(key).min_version, max_version=request_type(key).max_version

@@ -1,4 +1,4 @@
-"""A real Apache Kafka on loopback, for tests: N combined KRaft nodes, started, stopped and restarted one by one.
+"""A real Apache Kafka cluster on loopback, for tests: combined KRaft nodes, started, stopped and restarted one by one.
 
 Not implemented: security, which needs listeners and certificates of its own.
 """
@@ -32,10 +32,10 @@ atexit.register(_held.close)
 
 
 def free_ports(count: int) -> list[int]:
-    """Return unused ports, which belong to the caller to the end of the run, whether it listens there or not.
+    """Reserve ports until the end of the run.
 
-    Each has a socket that does not listen, so that the system does not assign the port to a process that requests any
-    port. A server that requests this port with SO_REUSEADDR, as servers do, gets it.
+    A socket that is bound but does not listen holds each port, so that the system assigns it to nobody else. The caller
+    can still bind it with SO_REUSEADDR, as servers do, also right after a server on it has ended.
     """
     ports = []
     for _ in range(count):
@@ -57,7 +57,7 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 
 
 def _live_brokers(port: int) -> int:
-    """How many brokers the one on this port knows to be alive; 0 while it does not serve yet."""
+    """Return how many brokers the one on this port considers alive; 0 while it does not respond yet."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
             connection.sendall(struct.pack(">i", len(METADATA_REQUEST)) + METADATA_REQUEST)
@@ -97,7 +97,7 @@ class KafkaCluster:
         self._controller_ports = dict(zip(self.node_ids, ports[nodes:], strict=True))
         self._config = dict(config or {})
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        # Kafka takes no id that looks like an option.
+        # Kafka accepts no id that looks like a command-line option.
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
 
     @property
@@ -178,7 +178,7 @@ class KafkaCluster:
         atexit.unregister(self.close)
         processes = list(self._processes.values())
         self._processes.clear()
-        # A lone survivor of a quorum waits long for its peers, so a cluster is not asked to leave in order.
+        # The last node of a quorum would wait long for the others, so a cluster is killed instead.
         self._end(processes, kill=len(processes) > 1)
 
     @staticmethod
@@ -201,7 +201,7 @@ class KafkaCluster:
                 ["java", "-Xmx512m", "-Xms128m", "-XX:+UseSerialGC", "-cp", classpath(), "kafka.Kafka",
                  str(folder / "server.properties")],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                # Ctrl-C belongs to the tests; they stop their brokers themselves.
+                # Ctrl-C must reach only the tests, which stop their brokers themselves.
                 start_new_session=True,
             )  # fmt: skip
 
@@ -235,13 +235,13 @@ class KafkaCluster:
             "auto.create.topics.enable": "true",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "allow.everyone.if.no.acl.found": "true",
-            # Tests write records of any age: retention stays away from them.
+            # Tests write records of any age, which retention must not delete.
             "log.initial.task.delay.ms": 3_600_000,
-            # A stopped node is noticed within seconds, so that a test of failover need not be slow.
+            # A stopped node is detected within seconds, so that tests of failover are fast.
             "broker.session.timeout.ms": 4000,
             "broker.heartbeat.interval.ms": 500,
             "controlled.shutdown.max.retries": 1,
-            # Where a topic allows it, an unclean leader is elected at once, not at the next five minutes.
+            # Where a topic allows unclean leaders, one is elected at once, not at the next check every five minutes.
             "unclean.leader.election.interval.ms": 500,
         }
         for prefix in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
@@ -250,7 +250,7 @@ class KafkaCluster:
         for prefix in ("transaction.state.log", "share.coordinator.state.topic"):
             settings[f"{prefix}.min.isr"] = min_isr
         if len(self.node_ids) > 1:
-            # The controllers talk to each other without credentials.
+            # The controllers connect to each other without credentials.
             settings["super.users"] = "User:ANONYMOUS"
         return iter({**settings, **self._config}.items())
 

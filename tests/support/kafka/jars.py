@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.support.patience import DOWNLOAD, PROCESS
 
 POM = Path(__file__).with_name("pom.xml")
-#: A short-lived tool spends its time starting up: no second compiler, the shared class archive, a small heap.
+#: Short-lived tools spend their time starting up: no second compiler, the shared class archive, a small heap.
 TOOL_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
 
 

@@ -14,7 +14,7 @@ from tests.support.patience import PROCESS
 
 TOOLS = "org.apache.kafka.tools"
 LONG_MS = 600_000
-"""A transaction's timeout that processes of Java do not outlast."""
+"""A transaction timeout longer than any Java process of the tests runs."""
 KEYED_INPUT = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
 KEYED_OUTPUT = ("--formatter-property", "print.key=true", "--formatter-property", "key.separator=:")
 
@@ -83,7 +83,7 @@ class JavaTools:
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """The objects of a text, which nothing separates."""
+    """Return the JSON objects of a text that contains them without separators."""
     decoder = json.JSONDecoder()
     while text.startswith("{"):
         found, end = decoder.raw_decode(text)

@@ -84,7 +84,7 @@ class BlockingSocket:
             self._is_abortive = LINGER.unpack(value) == (1, 0)
 
     def shutdown(self, how: int) -> None:
-        """End the stream of bytes to the peer; reading continues."""
+        """End the stream of bytes to the peer; reading remains possible."""
         assert how == socket.SHUT_WR
         self._endpoint.finish()
 

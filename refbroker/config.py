@@ -19,7 +19,7 @@ from refbroker.log import LogConfig
 from refbroker.settings.cross_checks import check_broker
 from refbroker.settings.definitions import broker_settings
 from refbroker.settings.effective import BrokerLayers, topic_texts
-from refbroker.settings.hints import broker_setting, nearest
+from refbroker.settings.hints import broker_synonym, nearest
 from refbroker.settings.values import parse_list
 
 logger = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class BrokerConfig:
             if setting is None:
                 if name.startswith(LISTENER_PREFIX):
                     continue
-                like = broker_setting(name) or nearest(name, known)
+                like = broker_synonym(name) or nearest(name, known)
                 raise ConfigError(f"the broker has no setting {name}{f'; did you mean {like}?' if like else ''}")
             try:
                 setting.check(value)

@@ -38,7 +38,7 @@ from kclient.state_machine import StateTable
 
 LAST_SEQUENCE = 0x7FFFFFFF
 LAST_EPOCH = 0x7FFF
-REMEMBERED = 5
+REMEMBERED_BATCHES = 5
 """The number of a producer's last batches that a broker recognizes as duplicates."""
 
 
@@ -255,7 +255,7 @@ class Identity:
             # The broker may not know the producer id, and would accept this batch as the first one.
             return False
         # Counted from the oldest one: later ones may have a result before it.
-        if queue.drained - entry.unsettled[0].attempts.ordinal >= REMEMBERED:
+        if queue.drained - entry.unsettled[0].attempts.ordinal >= REMEMBERED_BATCHES:
             return False
         return (entry.producer_id, entry.epoch) == (self.producer_id, self.epoch)
 

@@ -33,7 +33,7 @@ from kclient.spark.consumers import borrow
 from kclient.spark.errors import Lost
 from kclient.spark.offsets import LATEST, Bound, Kind, Offsets, Range, from_json, report, resolve, to_json
 from kclient.spark.planning import Task, plan
-from kclient.spark.ranges import in_logs, partitions_after_all, partitions_to_begin_with
+from kclient.spark.ranges import in_logs, partitions_in_several_listings, partitions_to_begin_with
 from kclient.spark.topic_ids import Ids, ids_in, look_up, recreated, with_ids
 from kclient.spark.watermark import DISCOVERY, Ends, Watermark
 
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-PROMISE = "startingOffsets"
+UNRESOLVED = "startingOffsets"
 """The key of a start that is not resolved; its value is a string, unlike that of a topic."""
 
 COMMIT_SECONDS = 5.0
 """How long a commit for Kafka's tools may delay the query, in seconds."""
 
-Written = dict[str, Any]
+StoredOffsets = dict[str, Any]
 """Offsets as Spark stores them."""
 
 
@@ -89,13 +89,13 @@ class MicroBatches:
         """The first offsets of partitions that no micro-batch has reached yet."""
         self._held_back: dict[TopicPartition, tuple[int, int]] = {}
         """Offsets beyond the watermark that exist in the log nevertheless, with the watermark at that time."""
-        self._shown: Written | None = None
+        self._committed: StoredOffsets | None = None
         self._ids: Ids = {}
         """The ids of topics; empty for brokers without ids."""
-        self._asked_at = self._clock()
+        self._ids_read_at = self._clock()
         """When the ids were read."""
 
-    def initial(self) -> Written:
+    def initial(self) -> StoredOffsets:
         """Return the start of a query without a checkpoint.
 
         Raises:
@@ -103,10 +103,10 @@ class MicroBatches:
             KafkaError: a topic does not exist, or the request failed.
         """
         if _may_change(self._starting):
-            return {PROMISE: self._starting.kind.value}
-        return self._written(self._start())
+            return {UNRESOLVED: self._starting.kind.value}
+        return self._stored(self._start())
 
-    def hold(self) -> None:
+    def end_at_latest(self) -> None:
         """Let the query end at the current end offsets.
 
         Raises:
@@ -114,7 +114,7 @@ class MicroBatches:
         """
         self._target = {**self._watermark.latest()}
 
-    def latest(self, start: Written, most: int | None = None, least: int | None = None) -> Written:
+    def latest(self, start: StoredOffsets, most: int | None = None, least: int | None = None) -> StoredOffsets:
         """Return the end of the next micro-batch; its start if there are no records for one.
 
         Parameters:
@@ -126,11 +126,11 @@ class MicroBatches:
             DataLossError: records are lost, and that is an error.
             KafkaError: a topic does not exist, or the request failed.
         """
-        if _is_promise(start):
-            return self._written(self._kept_promise())
+        if _is_unresolved(start):
+            return self._stored(self._resolved_start())
         # A request for the next micro-batch means that the previous one was processed. Spark commits a micro-batch only
         # when there is another one, so a quiet topic would seem to have a lag.
-        self._show(start)
+        self._commit_for_tools(start)
         begun = from_json(start)
         ends = self._ends(begun)
         begun, lost = self._same_topics(start, begun, ends)
@@ -147,25 +147,25 @@ class MicroBatches:
             return start
         if self._target is None and not lost and self._patience.waits(there, least, self._clock()):
             return start
-        return self._written(admit(ranges, most))
+        return self._stored(admit(ranges, most))
 
-    def reported(self) -> Written | None:
+    def reported(self) -> StoredOffsets | None:
         """Return the end offsets for the query's progress, None before the first request."""
         known = self._watermark.known()
         return None if known is None else with_ids(to_json(known), self._ids)
 
-    def tasks(self, start: Written, end: Written) -> list[Task]:
+    def tasks(self, start: StoredOffsets, end: StoredOffsets) -> list[Task]:
         """Return the tasks of a micro-batch.
 
         Raises:
             DataLossError: records are lost, and that is an error.
             KafkaError: the request failed.
         """
-        if start == end or _is_promise(start) or not end:
+        if start == end or _is_unresolved(start) or not end:
             return []
         begun, wanted = from_json(start), from_json(end)
         new_at_end = recreated(ids_in(start), ids_in(end))
-        begun = {tp: place for tp, place in begun.items() if tp.topic not in new_at_end}
+        begun = {tp: offset for tp, offset in begun.items() if tp.topic not in new_at_end}
         last = self._watermark.recent()
         last = {**last, **self._ends_of_missing(wanted.keys() - last.keys())}
         new_since = recreated(ids_in(end), self._ids_of({tp.topic for tp in wanted.keys() & last.keys()}))
@@ -183,24 +183,24 @@ class MicroBatches:
         ranges = in_logs(self._options, ranges, first, last, self._lend)
         return plan(ranges, self._options.min_partitions, self._options.max_records_per_partition)
 
-    def commit(self, end: Written) -> None:
+    def commit(self, end: StoredOffsets) -> None:
         """Note that everything before `end` is processed."""
-        self._show(end)
+        self._commit_for_tools(end)
 
     def stop(self) -> None:
         """Stop the background thread."""
         self._watermark.stop()
 
-    def _show(self, place: Written) -> None:
+    def _commit_for_tools(self, offsets: StoredOffsets) -> None:
         """Commit the progress for Kafka's tools, if the option is set; errors do not affect the query."""
         group = self._options.commit_offsets_to_group
-        if group is None or place == self._shown:
+        if group is None or offsets == self._committed:
             return
-        self._shown = place
-        places = {(partition.topic, partition.partition): offset for partition, offset in from_json(place).items()}
+        self._committed = offsets
+        by_partition = {(tp.topic, tp.partition): offset for tp, offset in from_json(offsets).items()}
         try:
             with self._lend(self._options) as consumer:
-                consumer.commit(places, timeout=COMMIT_SECONDS)
+                consumer.commit(by_partition, timeout=COMMIT_SECONDS)
         except KafkaError as error:
             _log.warning("the position of the query was not committed to group %s: %s", group, error)
 
@@ -208,12 +208,12 @@ class MicroBatches:
         with self._lend(self._options) as consumer:
             return resolve(consumer, self._starting, partitions_to_begin_with(consumer, self._options))
 
-    def _kept_promise(self) -> Offsets:
+    def _resolved_start(self) -> Offsets:
         found = self._start()
         if self._target is None:
             return found
         # Records have arrived since; they are for the next run.
-        return {tp: min(place, self._target[tp]) for tp, place in found.items() if tp in self._target}
+        return {tp: min(offset, self._target[tp]) for tp, offset in found.items() if tp in self._target}
 
     def _ends(self, begun: Offsets) -> Offsets:
         """Return the current end offsets, or those at which the query is to end."""
@@ -228,10 +228,10 @@ class MicroBatches:
         if not missing:
             return {}
         with self._lend(self._options) as consumer:
-            there = partitions_after_all(consumer, self._options, missing, missing_ok=True, pause=self._pause)
+            there = partitions_in_several_listings(consumer, self._options, missing, missing_ok=True, pause=self._pause)
             return consumer.end_offsets([partition for partition in there if partition in missing])
 
-    def _written(self, offsets: Offsets) -> Written:
+    def _stored(self, offsets: Offsets) -> StoredOffsets:
         """Return offsets as Spark stores them, with the ids of their topics."""
         return with_ids(to_json(offsets), self._ids_of({partition.topic for partition in offsets}))
 
@@ -241,14 +241,14 @@ class MicroBatches:
             self._ids.update(self._look_up(self._options, sorted(unknown)))
         return self._ids
 
-    def _same_topics(self, start: Written, begun: Offsets, ends: Offsets) -> tuple[Offsets, list[Lost]]:
+    def _same_topics(self, start: StoredOffsets, begun: Offsets, ends: Offsets) -> tuple[Offsets, list[Lost]]:
         """Return the offsets in topics that are still the same, and the losses in the others.
 
         The entries of the others in `ends` are replaced by their current ends.
         """
         # Without anything to read, ids are not needed: an idle query sends no request.
-        if begun != ends and self._clock() - self._asked_at >= DISCOVERY:
-            self._ids, self._asked_at = {}, self._clock()
+        if begun != ends and self._clock() - self._ids_read_at >= DISCOVERY:
+            self._ids, self._ids_read_at = {}, self._clock()
         changed = (ends.keys() - begun.keys() - self._begins.keys()) | (begun.keys() - ends.keys())
         for partition in changed.union(self._shorter(begun, ends)):
             self._ids.pop(partition.topic, None)
@@ -264,7 +264,7 @@ class MicroBatches:
             for tp, at in sorted(begun.items())
             if tp.topic in replaced
         ]
-        return {tp: place for tp, place in begun.items() if tp.topic not in replaced}, lost
+        return {tp: offset for tp, offset in begun.items() if tp.topic not in replaced}, lost
 
     def _cut_to_new(self, partitions: Set[TopicPartition], ends: Offsets) -> None:
         now = self._ends_of_missing(partitions)
@@ -279,7 +279,7 @@ class MicroBatches:
         read.
         """
         new = ends.keys() - begun.keys()
-        self._begins = {partition: place for partition, place in self._begins.items() if partition in new}
+        self._begins = {partition: offset for partition, offset in self._begins.items() if partition in new}
         unknown = sorted(new - self._begins.keys())
         self._begins.update(self._first(unknown))
         topics = {partition.topic for partition in begun}
@@ -308,8 +308,8 @@ class MicroBatches:
         """Return partitions that end before their offset for an unknown reason."""
         return sorted(
             partition
-            for partition, place in begun.items()
-            if place > ends.get(partition, place) and self._held_back.get(partition) != (place, ends[partition])
+            for partition, offset in begun.items()
+            if offset > ends.get(partition, offset) and self._held_back.get(partition) != (offset, ends[partition])
         )
 
     def _first(self, chosen: Iterable[TopicPartition]) -> Offsets:
@@ -325,5 +325,5 @@ def _may_change(bound: Bound) -> bool:
     return bound.kind in (Kind.LATEST, Kind.COMMITTED) or bound.latest_if_none or LATEST in bound.special()
 
 
-def _is_promise(written: Written) -> bool:
-    return isinstance(written.get(PROMISE), str)
+def _is_unresolved(stored: StoredOffsets) -> bool:
+    return isinstance(stored.get(UNRESOLVED), str)

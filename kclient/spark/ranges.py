@@ -5,7 +5,7 @@ Partitions are listed for each batch, so that new topics and partitions join a s
 
 Any broker responds to the listing, and one that has just started or lost its connection to others may not know a topic.
 A stream that reads without a partition loses its records, or reads them twice when it returns. So a partition counts as
-lost only if it is missing for some seconds (`partitions_after_all`).
+lost only if it is missing for some seconds (`partitions_in_several_listings`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def partitions_to_begin_with(consumer: Consumer, options: ReadOptions) -> list[T
     return found
 
 
-def partitions_after_all(
+def partitions_in_several_listings(
     consumer: Consumer,
     options: ReadOptions,
     expected: Iterable[TopicPartition] = (),

@@ -17,7 +17,7 @@ from kclient.spark.planning import plan
 from kclient.spark.ranges import batch_ranges
 from kclient.spark.schema import check_schema
 from kclient.spark.tasks import read_task
-from kclient.spark.workers import Arriving
+from kclient.spark.workers import AcknowledgesArrival
 
 if TYPE_CHECKING:
     import pyarrow
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 # PySpark is not installed where types are checked.
-class BatchReader(Arriving, DataSourceReader):  # type: ignore[misc]
+class BatchReader(AcknowledgesArrival, DataSourceReader):  # type: ignore[misc]
     """Reads the topics as they are when the query is planned.
 
     Parameters:

@@ -20,10 +20,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kclient.spark.errors import SourceError, source_errors
-from kclient.spark.micro_batches import MicroBatches, Written
+from kclient.spark.micro_batches import MicroBatches, StoredOffsets
 from kclient.spark.schema import check_schema
 from kclient.spark.tasks import read_task
-from kclient.spark.workers import Arriving
+from kclient.spark.workers import AcknowledgesArrival
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 # PySpark is not installed where types are checked.
-class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class StreamReader(AcknowledgesArrival, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Reads the topics of the options, micro-batch by micro-batch.
 
     Parameters:
@@ -58,7 +58,7 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
             self._made = MicroBatches(self._options)
         return self._made
 
-    def initialOffset(self) -> Written:
+    def initialOffset(self) -> StoredOffsets:
         """Return the start of the query, unless its checkpoint has it."""
         with self._source_errors:
             return self._batches.initial()
@@ -66,7 +66,7 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
     def prepareForTriggerAvailableNow(self) -> None:
         """Let the query end at the current end offsets."""
         with self._source_errors:
-            self._batches.hold()
+            self._batches.end_at_latest()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limits of a micro-batch from the options; Spark supports one of the two and passes it back."""
@@ -76,7 +76,7 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
             return ReadMinRows(self._options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
-    def latestOffset(self, start: Written, limit: ReadLimit) -> Written:
+    def latestOffset(self, start: StoredOffsets, limit: ReadLimit) -> StoredOffsets:
         """Return the end of the next micro-batch.
 
         Raises:
@@ -93,11 +93,11 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
                 return self._batches.latest(start, options.max_offsets_per_trigger, limit.min_rows)
             raise SourceError(f"the read limit {type(limit).__name__} is not supported")
 
-    def reportLatestOffset(self) -> Written | None:
+    def reportLatestOffset(self) -> StoredOffsets | None:
         """Return the end offsets, for the query's progress."""
         return self._batches.reported()
 
-    def partitions(self, start: Written, end: Written) -> list[InputPartition]:
+    def partitions(self, start: StoredOffsets, end: StoredOffsets) -> list[InputPartition]:
         """Return the tasks of a micro-batch, each as the value of a partition.
 
         Raises:
@@ -111,7 +111,7 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
         """Read one task."""
         return read_task(self._options, partition.value)
 
-    def commit(self, end: Written) -> None:
+    def commit(self, end: StoredOffsets) -> None:
         """Note that everything before `end` is processed."""
         with self._source_errors:
             self._batches.commit(end)

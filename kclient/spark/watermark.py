@@ -17,7 +17,7 @@ from kclient.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from kclient.spark.clock import monotonic, sleep
 from kclient.spark.consumers import open_consumer
 from kclient.spark.errors import SourceError
-from kclient.spark.ranges import partitions_after_all
+from kclient.spark.ranges import partitions_in_several_listings
 
 if TYPE_CHECKING:
     from kclient import Consumer
@@ -95,7 +95,9 @@ class Ends:
     def _list(self, consumer: Consumer) -> None:
         now = self._clock()
         missing_ok = not self._options.fail_on_data_loss
-        self._partitions = partitions_after_all(consumer, self._options, missing_ok=missing_ok, pause=self._pause)
+        self._partitions = partitions_in_several_listings(
+            consumer, self._options, missing_ok=missing_ok, pause=self._pause
+        )
         self._listed_at = now
 
     def close(self) -> None:

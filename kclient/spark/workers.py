@@ -9,7 +9,7 @@ usual.
 
 A task is sent to a worker over TCP in two parts: the function, and the rows. Java delays the second part until the
 first is acknowledged (Nagle's algorithm), and Linux delays the acknowledgement by 40 ms. So a worker acknowledges as
-soon as it has the function, that is, when the reader or writer is unpickled (`Arriving`).
+soon as it has the function, that is, when the reader or writer is unpickled (`AcknowledgesArrival`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _modules = 0
 _connections: list[int] | None = None
 
 
-class Arriving:
+class AcknowledgesArrival:
     """A base of readers and writers that acknowledges received data when it is unpickled."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:

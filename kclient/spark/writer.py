@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from kclient.spark.delivery import Delivery, check_topic, choose_delivery
 from kclient.spark.record_columns import RecordColumns
-from kclient.spark.workers import Arriving, freeze_modules
+from kclient.spark.workers import AcknowledgesArrival, freeze_modules
 
 if TYPE_CHECKING:
     import pyarrow
@@ -39,7 +39,7 @@ class TaskWritten(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not 
     written: Any
 
 
-class BatchWriter(Arriving, DataSourceArrowWriter):  # type: ignore[misc]
+class BatchWriter(AcknowledgesArrival, DataSourceArrowWriter):  # type: ignore[misc]
     """Writes the rows of `df.write`, as the option `delivery` selects.
 
     Parameters:
@@ -69,7 +69,7 @@ class BatchWriter(Arriving, DataSourceArrowWriter):  # type: ignore[misc]
         self._delivery.abort(_told(messages), ONLY_BATCH)
 
 
-class StreamWriter(Arriving, DataSourceStreamArrowWriter):  # type: ignore[misc]
+class StreamWriter(AcknowledgesArrival, DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes the micro-batches of `df.writeStream`, as the option `delivery` selects.
 
     Parameters:

@@ -37,7 +37,7 @@ def nearest(name: str, names: Iterable[str], least: float = 0.6) -> str | None:
     return by_letters[2] if by_letters[1] >= least else None
 
 
-def broker_setting(name: str) -> str | None:
+def broker_synonym(name: str) -> str | None:
     """Return the broker setting that is the default of a topic setting, None if it has no such default."""
     synonyms = BROKER_SYNONYMS.get(name)
     return synonyms[0][0] if synonyms else None

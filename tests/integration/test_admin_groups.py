@@ -175,7 +175,7 @@ def test_everyone_is_removed(
     assert admin.remove_group_members(group, everyone=True) == {}
 
 
-def test_whom_to_remove_must_be_said(admin: Admin, group: str) -> None:
+def test_members_to_remove_must_be_given(admin: Admin, group: str) -> None:
     with pytest.raises(ConfigError, match="either some member_ids and instance_ids, or everyone=True"):
         admin.remove_group_members(group)
     with pytest.raises(ConfigError):

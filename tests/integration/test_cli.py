@@ -192,7 +192,7 @@ def test_settings_are_described_set_and_deleted(cli: Cli, topic: str) -> None:
         (["topics", "list", "--set", "retries=3"], 2, "there is no option 'retries'"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line_and_an_exit_code(cli: Cli, arguments: list[str], code: int, text: str) -> None:
+def test_errors_are_one_line_and_an_exit_code(cli: Cli, arguments: list[str], code: int, text: str) -> None:
     done = cli.run(*arguments)
     assert (done.returncode, done.stdout) == (code, b"")
     assert text in " ".join(done.stderr.decode().replace("│", " ").split())

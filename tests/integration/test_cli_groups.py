@@ -71,7 +71,7 @@ def test_lag_is_shown_and_what_failed_as_well(cli: Cli, group: str, topic: str) 
         (["--to-offset", "99"], 10),
     ],
 )
-def test_a_reset_is_planned_and_done_only_when_told_to(
+def test_a_reset_is_only_shown_without_execute(
     cli: Cli, admin: Admin, group: str, topic: str, arguments: list[str], after: int
 ) -> None:
     planned = "".join(f"{topic}\t{number}\t4\t{after}\n" for number in range(2)).encode()

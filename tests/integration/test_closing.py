@@ -110,7 +110,7 @@ def leaving(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         pytest.param({"close_timeout_ms": 2_000}, 2.0, id="option"),
     ],
 )
-def test_a_consumer_closes_within_the_option_unless_told_otherwise(
+def test_a_consumer_closes_within_the_option_unless_close_has_a_timeout(
     broker: RefBroker, leaving: list[float], options: dict[str, Any], limit: float
 ) -> None:
     given = {"bootstrap_servers": broker.bootstrap_servers, "group_id": "g", **options}

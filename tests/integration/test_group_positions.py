@@ -212,7 +212,7 @@ def test_topic_that_is_deleted_and_created_again_is_read_from_its_beginning(
 
 
 @EVERY_WAY
-def test_topic_that_is_gone_holds_up_no_other_and_leaves_its_offsets_to_no_successor(
+def test_a_deleted_topic_delays_no_other_and_its_successor_inherits_no_offsets(
     bootstrap_servers: str, group: Group, seed: Seeder, topic: str
 ) -> None:
     other = f"{topic}-other"

@@ -318,7 +318,7 @@ def test_only_the_records_the_broker_refuses_fail(bootstrap_servers: str, topic:
         assert [future.result(ANSWER).offset for future in good] == [0, 1, 2]
 
 
-def test_an_invalid_topic_is_said_at_once(bootstrap_servers: str) -> None:
+def test_an_invalid_topic_name_is_an_error_at_once(bootstrap_servers: str) -> None:
     with (
         Producer(bootstrap_servers=bootstrap_servers, max_block_ms=NEVER_MS) as producer,
         pytest.raises(InvalidTopicError),

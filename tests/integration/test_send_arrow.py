@@ -179,7 +179,7 @@ def test_a_row_that_can_never_be_sent_is_named_and_nothing_is_sent(
         assert producer.metrics()["buffer_available_bytes"] == producer.metrics()["buffer_total_bytes"]
 
 
-def test_what_stands_in_the_way_of_a_row_names_it(bootstrap_servers: str, topic: str, admin: Admin) -> None:
+def test_a_row_for_an_unknown_partition_is_named(bootstrap_servers: str, topic: str, admin: Admin) -> None:
     create(admin, topic)
     table = numbered(3).append_column("p", pyarrow.array([0, 0, 5]))
     with Producer(bootstrap_servers=bootstrap_servers, max_block_ms=5000) as producer:
@@ -228,7 +228,7 @@ def test_rows_belong_to_the_transaction_they_were_sent_in(bootstrap_servers: str
     assert [int(record.value) for record in records] == [*range(100), *range(200, 300)]
 
 
-def test_a_partitioner_of_ones_own_is_asked_for_each_row(bootstrap_servers: str, topic: str, admin: Admin) -> None:
+def test_a_custom_partitioner_is_called_for_each_row(bootstrap_servers: str, topic: str, admin: Admin) -> None:
     create(admin, topic, 3)
     with Producer(bootstrap_servers=bootstrap_servers, partitioner=RoundRobinPartitioner()) as producer:
         producer.send_arrow(topic, numbered(30)).result(ANSWER)
@@ -238,7 +238,7 @@ def test_a_partitioner_of_ones_own_is_asked_for_each_row(bootstrap_servers: str,
     assert found == {partition: list(range(partition, 30, 3)) for partition in range(3)}
 
 
-def test_interceptors_are_not_passed_by(bootstrap_servers: str, topic: str) -> None:
+def test_arrow_tables_are_refused_with_interceptors(bootstrap_servers: str, topic: str) -> None:
     class Interceptor:
         def on_send(self, record: Any) -> Any:
             return record

@@ -163,7 +163,7 @@ def test_an_attempt_does_not_end_the_transaction_of_another_attempt(bootstrap_se
         check(bootstrap_servers, written)
 
 
-def test_the_attempt_that_was_given_up_is_aborted_though_it_prepared_its_transaction(
+def test_an_abandoned_attempt_is_aborted_although_its_transaction_is_prepared(
     bootstrap_servers: str, topic: str
 ) -> None:
     with query(bootstrap_servers, topic, batches_of(1, 1)) as written:
@@ -198,7 +198,7 @@ def test_a_batch_that_comes_back_in_another_number_of_tasks_is_written_once(
         check(bootstrap_servers, written)
 
 
-def test_a_driver_that_was_given_up_cannot_decide_what_its_successor_writes_again(
+def test_an_abandoned_driver_cannot_decide_a_batch_that_its_successor_repeats(
     bootstrap_servers: str, topic: str
 ) -> None:
     with query(bootstrap_servers, topic, batches_of(2, 2)) as written:
@@ -268,7 +268,7 @@ def test_a_decision_that_its_driver_did_not_end_is_not_waited_for(bootstrap_serv
         check(bootstrap_servers, written)
 
 
-def test_somebody_elses_offsets_are_not_taken_for_a_decision(bootstrap_servers: str, topic: str) -> None:
+def test_offsets_of_other_applications_are_not_read_as_a_decision(bootstrap_servers: str, topic: str) -> None:
     with query(bootstrap_servers, topic, batches_of(1, 1)) as written:
         with Admin(bootstrap_servers=bootstrap_servers) as admin:
             admin.alter_group_offsets(written.settings.group, {TopicPartition(topic, 0): 7})

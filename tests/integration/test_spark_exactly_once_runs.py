@@ -13,7 +13,7 @@ import pytest
 
 from kclient import Admin, NewTopic, Producer, TopicPartition
 from kclient.errors import InvalidProducerEpochError, ProducerFencedError
-from kclient.spark.exactly_once import Place, Written, abort, commit, write_task
+from kclient.spark.exactly_once import TaskAttempt, TaskResult, abort, commit, write_task
 from kclient.spark.exactly_once.clients import MOST_IDLE, Clients
 from kclient.spark.exactly_once.decision import read_decision
 from kclient.spark.exactly_once.errors import NotRepeatableError, OldCheckpointError, RivalError
@@ -190,7 +190,7 @@ def test_a_run_that_continues_without_finding_a_decision_says_what_may_be_wrong(
 
 
 @pytest.mark.parametrize("step", [None, "after commit_transaction", "before the note of the batch"])
-def test_a_query_whose_first_batches_had_no_rows_is_not_warned_of_a_missing_decision(
+def test_empty_first_batches_cause_no_warning_of_a_missing_decision(
     bootstrap_servers: str, topic: str, caplog: pytest.LogCaptureFixture, step: str | None
 ) -> None:
     caplog.set_level(logging.WARNING, "kclient.spark")
@@ -251,11 +251,9 @@ def test_a_batch_without_rows_costs_the_driver_one_request_once_its_run_has_begu
         assert driver.steps[before:] == ["before list_group_offsets", "after list_group_offsets"]
 
 
-def test_a_driver_that_was_given_up_leaves_its_successors_transactions_alone(
-    bootstrap_servers: str, topic: str
-) -> None:
+def test_an_abandoned_driver_does_not_abort_its_successors_transactions(bootstrap_servers: str, topic: str) -> None:
     with query(bootstrap_servers, topic, batches_of(3, 2)) as written:
-        later: list[Written] = []
+        later: list[TaskResult] = []
 
         def succeed() -> None:
             commit(written.settings, 1, prepared_by_all(written, 1, "b"), successor)
@@ -293,7 +291,7 @@ def test_an_abort_that_fails_completes_what_is_decided_before(
         assert committed(bootstrap_servers, topic) == expected(written.rows)
 
 
-def test_an_aborted_attempt_is_not_taken_for_the_loss_of_the_last_batch_with_rows(
+def test_an_aborted_attempt_is_not_mistaken_for_a_loss_of_the_last_batch(
     bootstrap_servers: str, topic: str, raw: RawTransactions
 ) -> None:
     with (
@@ -311,7 +309,7 @@ def test_an_aborted_attempt_is_not_taken_for_the_loss_of_the_last_batch_with_row
 
 @pytest.mark.usefixtures("transaction_version")
 @pytest.mark.parametrize("repeatable", [None, True])
-def test_an_aborted_attempt_is_not_taken_for_the_loss_of_a_repeated_batch(
+def test_an_aborted_attempt_is_not_mistaken_for_the_loss_of_a_repeated_batch(
     bootstrap_servers: str, topic: str, repeatable: bool | None
 ) -> None:
     with query(bootstrap_servers, topic, [[[b"a"]], [[]], [[b"b"]]], repeatable=repeatable) as written:
@@ -335,7 +333,7 @@ def test_what_an_attempt_left_open_is_aborted_in_later_commits_of_a_run_too(boot
         assert committed(bootstrap_servers, topic) == expected(written.rows)
 
 
-def test_a_decided_transaction_is_not_taken_for_a_stale_attempt(bootstrap_servers: str, topic: str) -> None:
+def test_a_decided_transaction_is_not_mistaken_for_a_stale_attempt(bootstrap_servers: str, topic: str) -> None:
     with query(bootstrap_servers, topic, [[[b"a"]], [[]], [[b"b"]]]) as written:
         driver = written.process(chance := Chance())
         for batch in range(3):
@@ -345,7 +343,9 @@ def test_a_decided_transaction_is_not_taken_for_a_stale_attempt(bootstrap_server
         assert committed(bootstrap_servers, topic) == expected(written.rows)
 
 
-def paused_attempt(written: Query, clients: Clients, while_paused: Callable[[], None], *, has_written: bool) -> Written:
+def paused_attempt(
+    written: Query, clients: Clients, while_paused: Callable[[], None], *, has_written: bool
+) -> TaskResult:
     """Run attempt 0 of task 0, which pauses after it has taken its transactional id.
 
     Parameters:
@@ -358,7 +358,7 @@ def paused_attempt(written: Query, clients: Clients, while_paused: Callable[[], 
         while_paused()
         return len([producer.send(written.topic, row, partition=1).result(OVER) for row in rows])
 
-    return write_task(written.settings, Place(0, "a", 0), written.rows[0][0], send, lambda row: 1, clients)
+    return write_task(written.settings, TaskAttempt(0, "a", 0), written.rows[0][0], send, lambda row: 1, clients)
 
 
 @pytest.mark.usefixtures("transaction_version")

@@ -99,7 +99,7 @@ def test_a_transaction_can_be_aborted_from_a_delivery_callback(
 
 
 @pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction"])
-async def test_an_end_that_is_cancelled_continues_and_its_result_is_had_by_the_same_call(
+async def test_a_cancelled_commit_continues_and_the_next_call_returns_its_result(
     failing: RefBroker, out: str, options: dict[str, Any], call: str
 ) -> None:
     async with AsyncProducer(**options) as producer:

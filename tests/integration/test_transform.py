@@ -233,7 +233,7 @@ def test_a_member_that_was_slow_commits_nothing_that_another_one_has_read(pipe: 
     assert pipe.out() == pipe.expected(60)
 
 
-def test_a_rival_of_the_same_id_ends_the_loop_and_continues_in_its_place(pipe: Pipe) -> None:
+def test_a_rival_with_the_same_id_ends_the_loop_and_takes_over(pipe: Pipe) -> None:
     pipe.fill(0, 300)
     halfway, fenced = threading.Event(), threading.Event()
 
@@ -326,7 +326,7 @@ def test_results_that_no_broker_takes_end_the_loop(pipe: Pipe) -> None:
     assert sum(pipe.committed().values()) == 0
 
 
-def test_a_transaction_that_was_aborted_under_it_is_done_again(pipe: Pipe) -> None:
+def test_a_transaction_that_the_broker_aborted_is_repeated(pipe: Pipe) -> None:
     pipe.fill(0, 30)
     aborted = threading.Event()
 

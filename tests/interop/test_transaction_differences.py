@@ -103,7 +103,7 @@ def test_transactions_that_overlap(compare: Compare) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 9, 10, 11, 12])
-def test_records_that_no_transaction_knows_of(compare: Compare, version: int) -> None:
+def test_records_of_unknown_transactions(compare: Compare, version: int) -> None:
     def play(at: TransactionPlay) -> None:
         producer = at.new(transactions=1)
         producer.send(at.topic, version=version)

@@ -32,7 +32,7 @@ def test_the_table_has_kafkas_codes_names_and_traits() -> None:
     assert have == wanted
 
 
-def test_every_code_has_a_class_of_its_own_that_says_something() -> None:
+def test_every_error_code_has_a_class_with_a_message() -> None:
     assert sorted(errors.BrokerError.by_code) == [-1, *range(1, 134)]
     for code, kind in errors.BrokerError.by_code.items():
         assert errors.error_for(code) is kind

@@ -86,7 +86,7 @@ def test_an_idle_one_is_paused(cache: ConsumerCache) -> None:
     assert consumer.paused == {A}
 
 
-def test_one_whose_user_failed_is_closed(cache: ConsumerCache) -> None:
+def test_a_consumer_whose_borrower_failed_is_closed(cache: ConsumerCache) -> None:
     with pytest.raises(ValueError, match="broken"), cache.borrow(options()) as consumer:
         raise ValueError("broken")
     assert consumer.closed  # type: ignore[attr-defined]
@@ -94,7 +94,7 @@ def test_one_whose_user_failed_is_closed(cache: ConsumerCache) -> None:
         assert other is not consumer
 
 
-def test_one_whose_user_wants_no_more_is_kept(cache: ConsumerCache) -> None:
+def test_a_consumer_whose_borrower_stops_early_is_kept(cache: ConsumerCache) -> None:
     def rows() -> Iterator[Any]:
         with cache.borrow(options()) as consumer:
             yield consumer

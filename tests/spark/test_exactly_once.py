@@ -243,7 +243,7 @@ def test_a_repeated_batch_larger_than_all_buffers_is_read_to_its_end(
     made.check()
 
 
-def test_a_batch_that_was_written_is_not_taken_for_another_that_was_planned_again(
+def test_a_written_batch_is_not_mistaken_for_one_with_a_new_plan(
     spark: SparkSession, copy: Callable[..., Copy]
 ) -> None:
     made = copy(1)

@@ -7,7 +7,7 @@ import pytest
 from kclient.errors import KafkaTimeoutError
 from kclient.spark.delivery import choose_delivery
 from kclient.spark.errors import OptionError, SourceError
-from kclient.spark.exactly_once import Place, Written, abort, commit
+from kclient.spark.exactly_once import TaskAttempt, TaskResult, abort, commit
 from kclient.spark.exactly_once.clients import CLIENTS, Clients
 from kclient.spark.exactly_once.decision import MOST_METADATA, Decision, Entry, decode, encode, following
 from kclient.spark.exactly_once.delivery import BATCH, QUERY, RUN, SPECULATION
@@ -68,7 +68,7 @@ def test_a_driver_that_finds_no_broker_fails_within_the_same_time() -> None:
         client={"bootstrap.servers": "127.0.0.1:1", "max.block.ms": "300"}, query="q", decision_topic="t"
     )
     clients = Clients()
-    task = Written(Place(0, "a", 0), "q")
+    task = TaskResult(TaskAttempt(0, "a", 0), "q")
     for end in (commit, abort):
         with pytest.raises(KafkaTimeoutError):
             end(settings, 0, [task], clients)

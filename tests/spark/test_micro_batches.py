@@ -126,7 +126,7 @@ def begun(a: int = 0, b: int = 0) -> dict[str, dict[str, int]]:
 # -- where a query starts
 
 
-def test_a_start_that_stays_what_it_is_is_given_at_once(logs: Logs) -> None:
+def test_a_start_that_cannot_change_is_resolved_at_once(logs: Logs) -> None:
     logs.first = {A: 3, B: 4}
     assert batches(logs, startingOffsets="earliest").initial() == begun(3, 4)
     given = json.dumps(begun(7, 8))
@@ -201,7 +201,7 @@ def test_few_offsets_wait_for_more(logs: Logs) -> None:
 
 def test_a_query_that_ends_at_what_is_there_reads_no_further_and_waits_for_nothing(logs: Logs) -> None:
     query = batches(logs, minOffsetsPerTrigger=1000)
-    query.hold()
+    query.end_at_latest()
     logs.last = {A: 50, B: 50, C: 50}
     end = query.latest(begun(0, 0), most=15, least=1000)
     assert end == begun(5, 10)
@@ -212,7 +212,7 @@ def test_a_query_that_ends_at_what_is_there_reads_no_further_and_waits_for_nothi
 
 def test_a_query_from_the_latest_offset_that_ends_at_what_is_there_starts_no_later(logs: Logs) -> None:
     query = batches(logs, startingOffsets="latest")
-    query.hold()
+    query.end_at_latest()
     logs.last = {A: 11, B: 20, C: 5}
     end = query.latest(query.initial())
     assert end == begun(10, 20)
@@ -222,7 +222,7 @@ def test_a_query_from_the_latest_offset_that_ends_at_what_is_there_starts_no_lat
 # -- partitions come and go
 
 
-def test_new_partitions_are_read_from_their_first_offset_and_asked_for_it_once(logs: Logs) -> None:
+def test_new_partitions_are_read_from_their_first_offset_requested_once(logs: Logs) -> None:
     logs.first[C] = 2
     logs.last[C] = 30
     query = batches(logs, minOffsetsPerTrigger=1000)
@@ -273,7 +273,7 @@ def test_a_partition_that_a_broker_does_not_know_of_for_a_moment_is_not_gone(
     query = batches(logs, failOnDataLoss=strict)
     logs.seen, logs.unlisted = {A: 10}, 2
     if held:
-        query.hold()
+        query.end_at_latest()
     end = query.latest(begun(4, 5))
     assert end == begun(10, 20)
     logs.unlisted = 2
@@ -482,23 +482,23 @@ def test_a_topic_recreated_and_refilled_between_lookups_is_read_from_its_beginni
     if held:
         logs.last = {A: 50, B: 50}
         for one in (made, strict):
-            one.hold()
-    place = made.latest(begun(1, 1) | OLD, 20)
-    assert strict.latest(begun(1, 1) | OLD, 20) == place
+            one.end_at_latest()
+    reached = made.latest(begun(1, 1) | OLD, 20)
+    assert strict.latest(begun(1, 1) | OLD, 20) == reached
     logs.ids, logs.last, logs.now = {"t": "new"}, {A: 30, B: 30}, 1.0
     with pytest.raises(DataLossError, match="the topic was deleted and created again"):
-        strict.latest(place)
-    end = made.latest(place)
+        strict.latest(reached)
+    end = made.latest(reached)
     assert end == begun(30, 30) | NEW
-    assert [(task.start, task.end) for task in made.tasks(place, end)] == [(0, 30), (0, 30)]
+    assert [(task.start, task.end) for task in made.tasks(reached, end)] == [(0, 30), (0, 30)]
 
 
 def test_an_idle_query_asks_for_no_ids(logs: Logs) -> None:
     logs.ids = {"t": "old"}
     made = batches(logs)
-    place = made.latest(begun(1, 1) | OLD)
+    reached = made.latest(begun(1, 1) | OLD)
     logs.now = 9.0
-    assert made.latest(place) == place
+    assert made.latest(reached) == reached
     assert logs.asked_ids == [["t"]]
 
 

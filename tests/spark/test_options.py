@@ -30,7 +30,7 @@ def test_names_are_those_of_the_connector_in_any_case() -> None:
 @pytest.mark.parametrize(
     "what", [{"subscribe": "a, b"}, {"subscribePattern": "a|b"}, {"assign": '{"a": [0], "b": [1, 2]}'}]
 )
-def test_what_is_read_is_said_in_one_of_three_ways(what: dict[str, str]) -> None:
+def test_each_of_three_options_selects_topics(what: dict[str, str]) -> None:
     options = ReadOptions.parse({**SERVERS, **what})
     given = (options.subscribe, options.subscribe_pattern, options.assign)
     expected = {
@@ -42,7 +42,7 @@ def test_what_is_read_is_said_in_one_of_three_ways(what: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("what", [{}, {"subscribe": "a", "subscribePattern": "b"}])
-def test_nothing_to_read_or_too_much_is_an_error(what: dict[str, str]) -> None:
+def test_no_such_option_or_several_are_an_error(what: dict[str, str]) -> None:
     with pytest.raises(OptionError, match="one of subscribe, subscribePattern and assign"):
         ReadOptions.parse({**SERVERS, **what})
 

@@ -250,7 +250,7 @@ def test_kafkas_tools_see_how_far_a_query_is(
     }
 
 
-def test_a_query_whose_records_are_gone_says_which_and_continues_if_told_to(
+def test_lost_records_are_named_and_skipped_if_the_option_allows(
     stream: Stream, make_topic: Callable[..., str], send: Callable[..., None], admin: Admin
 ) -> None:
     from pyspark.errors import StreamingQueryException

@@ -25,18 +25,20 @@ pytest.importorskip("pyarrow")
 class Query:
     """Goes from one micro-batch to the next, as Spark does."""
 
-    def __init__(self, servers: str, place: Any = None, isolation: str = "read_uncommitted", **options: object) -> None:
+    def __init__(
+        self, servers: str, offsets: Any = None, isolation: str = "read_uncommitted", **options: object
+    ) -> None:
         every = {"kafka.bootstrap.servers": servers, "kafka.isolation.level": isolation, **options}
         self._options = ReadOptions.parse({name: str(value) for name, value in every.items()}).for_stream()
         self.batches = MicroBatches(self._options)
-        self.place = self.batches.initial() if place is None else place
+        self.offsets = self.batches.initial() if offsets is None else offsets
 
     def next(self, most: int | None = None) -> list[bytes] | None:
         """The values of the next micro-batch, or None."""
-        end = self.batches.latest(self.place, most)
-        if end == self.place:
+        end = self.batches.latest(self.offsets, most)
+        if end == self.offsets:
             return None
-        start, self.place = self.place, end
+        start, self.offsets = self.offsets, end
         return list(self.values(start, end))
 
     def values(self, start: Any, end: Any) -> Iterator[bytes]:
@@ -65,8 +67,8 @@ class Query:
 def open_query(bootstrap_servers: str) -> Iterator[Callable[..., Query]]:
     opened: list[Query] = []
 
-    def make(place: Any = None, **options: Any) -> Query:
-        opened.append(Query(bootstrap_servers, place, **options))
+    def make(offsets: Any = None, **options: Any) -> Query:
+        opened.append(Query(bootstrap_servers, offsets, **options))
         return opened[-1]
 
     yield make
@@ -110,11 +112,11 @@ def test_a_deleted_topic_is_a_loss_and_one_of_its_name_is_read_from_its_start(
     query = open_query(**options)
     assert query.next() == [b"a", b"b"]
     admin.delete_topics([topic])
-    lenient = open_query(query.place, **options, failOnDataLoss=False)
+    lenient = open_query(query.offsets, **options, failOnDataLoss=False)
     with pytest.raises(DataLossError, match=f"{topic}-0: offset 2 and later ones"):
         wait_until(lambda: query.next() is not None)
     wait_until(lambda: lenient.next() == [])
-    assert lenient.place == {}
+    assert lenient.offsets == {}
     admin.create_topics([NewTopic(topic, num_partitions=1)])
     send(producer, topic, b"c")
     assert lenient.read(1) == [b"c"]
@@ -125,10 +127,10 @@ def test_a_topic_that_was_created_again_meanwhile_and_is_shorter_is_a_loss(
 ) -> None:
     topic = make_topic()
     send(producer, topic, b"a")
-    place = {topic: {"0": 3}}
+    offsets = {topic: {"0": 3}}
     with pytest.raises(DataLossError, match=f"{topic}-0: offsets 1 to 2 .*now has offset 0"):
-        open_query(place, subscribe=topic).next()
-    lenient = open_query(place, subscribe=topic, failOnDataLoss=False)
+        open_query(offsets, subscribe=topic).next()
+    lenient = open_query(offsets, subscribe=topic, failOnDataLoss=False)
     assert lenient.next() == []
     send(producer, topic, b"b")
     assert lenient.read(1) == [b"b"]
@@ -166,10 +168,10 @@ def test_a_topic_that_was_created_again_meanwhile_and_is_longer_is_a_loss(
     with Producer(bootstrap_servers=bootstrap_servers) as another:
         send(another, topic, b"c", b"d", b"e", b"f")
     with pytest.raises(DataLossError, match=f"{topic}-0: offset 2 and later ones"):
-        open_query(query.place, subscribe=topic).next()
-    lenient = open_query(query.place, subscribe=topic, failOnDataLoss=False)
+        open_query(query.offsets, subscribe=topic).next()
+    lenient = open_query(query.offsets, subscribe=topic, failOnDataLoss=False)
     assert lenient.read(4) == [b"c", b"d", b"e", b"f"]
-    assert open_query(lenient.place, subscribe=topic).next() is None
+    assert open_query(lenient.offsets, subscribe=topic).next() is None
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -185,7 +187,7 @@ def test_a_topic_that_a_broker_does_not_know_of_for_a_moment_is_read_once(
         assert query.next() == [b"a", b"b"]
         fault = kafka.faults.fail("Metadata", "UNKNOWN_TOPIC_OR_PARTITION", topic="t", count=2)
         wait_until(lambda: query.next() is not None or fault.fired == 2)
-        assert from_json(query.place) == {TopicPartition("t", 0): 2}
+        assert from_json(query.offsets) == {TopicPartition("t", 0): 2}
         send(producer, "t", b"c")
         assert query.read(1) == [b"c"]
         query.batches.stop()
@@ -210,9 +212,9 @@ def test_a_query_that_read_uncommitted_waits_for_an_open_transaction(
         send(transactional, topic, b"a")
         send(producer, topic, b"b")
         assert before.next() == [b"a", b"b"]
-        after = open_query(before.place, isolation="read_committed", **options)
+        after = open_query(before.offsets, isolation="read_committed", **options)
         assert after.next() is None
-        assert after.place == before.place
+        assert after.offsets == before.offsets
         transactional.abort_transaction()
     send(producer, topic, b"c")
     assert after.read(1) == [b"c"]

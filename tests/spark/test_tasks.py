@@ -114,7 +114,7 @@ def test_a_column_alone_is_as_among_all(reader: Reader, producer: Producer, make
     assert reader.rows(subscribe=topic, columns=column) == [{column: row[column]} for row in every]
 
 
-def test_columns_come_in_the_order_asked_for(reader: Reader, producer: Producer, make_topic: MakeTopic) -> None:
+def test_columns_come_in_the_requested_order(reader: Reader, producer: Producer, make_topic: MakeTopic) -> None:
     topic = make_topic()
     fill(producer, topic, 5)
     rows = reader.rows(subscribe=topic, columns="topic, OFFSET,key")

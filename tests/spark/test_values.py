@@ -362,9 +362,7 @@ def test_a_schema_of_another_format_is_an_error_or_null(
     assert decoded(values, data, is_lenient=True) == [None]
 
 
-def test_a_schema_that_is_not_there_is_asked_for_once_in_a_batch(
-    registry: SchemaRegistry, client: SchemaRegistryClient
-) -> None:
+def test_an_unknown_schema_is_requested_once_in_a_batch(registry: SchemaRegistry, client: SchemaRegistryClient) -> None:
     data = AvroSerializer(client, json.dumps(AVRO))(ORDER, CONTEXT)
     values = Values.of(registry.url, SUBJECT, None)
     unknown = struct.pack(">bi", 0, 99) + data[5:]

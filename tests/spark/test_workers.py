@@ -13,10 +13,10 @@ from collections.abc import Iterator
 import pytest
 
 from kclient.spark import workers
-from kclient.spark.workers import Arriving, acknowledge, freeze_modules
+from kclient.spark.workers import AcknowledgesArrival, acknowledge, freeze_modules
 
 
-class Thing(Arriving):
+class Thing(AcknowledgesArrival):
     def __init__(self) -> None:
         self.one = 1
 

@@ -18,7 +18,7 @@ import msgspec
 from kclient import Admin, NewTopic, Producer
 from kclient.admin import TransactionState
 from kclient.errors import DeliveryError, KafkaError
-from kclient.spark.exactly_once import Place, Settings, Written, abort, commit, write_task
+from kclient.spark.exactly_once import Settings, TaskAttempt, TaskResult, abort, commit, write_task
 from kclient.spark.exactly_once.clients import TIMEOUT, Clients
 from kclient.types import OffsetAndMetadata, TopicPartition
 
@@ -147,9 +147,11 @@ class Query:
     def send(self, producer: Producer, rows: Iterator[bytes]) -> int:
         return len([producer.send(self.topic, row) for row in rows])
 
-    def task(self, batch: int, partition: int, run: str, clients: Clients, attempt: int = 0) -> Written:
+    def task(self, batch: int, partition: int, run: str, clients: Clients, attempt: int = 0) -> TaskResult:
         rows = self.rows[batch][partition]
-        return write_task(self.settings, Place(batch, run, partition, attempt), rows, self.send, lambda row: 1, clients)
+        return write_task(
+            self.settings, TaskAttempt(batch, run, partition, attempt), rows, self.send, lambda row: 1, clients
+        )
 
     def run(self, chance: Chance | None = None, run: str | None = None) -> None:
         """Run until all batches are done, the query fails or the whole application dies.
@@ -161,7 +163,7 @@ class Query:
         run = run or f"run{next(_runs)}"
         executor, driver = self.process(chance), self.process(chance)
         for batch in range(self.done, len(self.rows)):
-            written: list[Written | None] = [None] * len(self.rows[batch])
+            written: list[TaskResult | None] = [None] * len(self.rows[batch])
             try:
                 for partition in range(len(written)):
                     written[partition] = self._try_task(batch, partition, run, executor, chance)
@@ -175,7 +177,7 @@ class Query:
             chance.step("before the note of the batch")
             self.done = batch + 1
 
-    def _try_task(self, batch: int, partition: int, run: str, executor: Clients, chance: Chance) -> Written:
+    def _try_task(self, batch: int, partition: int, run: str, executor: Clients, chance: Chance) -> TaskResult:
         for attempt in range(ATTEMPTS):
             try:
                 return self.task(batch, partition, run, executor, attempt)
@@ -202,7 +204,7 @@ def query(servers: str, topic: str, rows: Rows, partitions: int = 2, **options: 
         made.end()
 
 
-def prepared_by_all(written: Query, batch: int, run: str) -> list[Written]:
+def prepared_by_all(written: Query, batch: int, run: str) -> list[TaskResult]:
     """Run the tasks of a batch, and return their commit messages; the batch stays undecided."""
     clients = written.process()
     return [written.task(batch, partition, run, clients) for partition in range(len(written.rows[batch]))]

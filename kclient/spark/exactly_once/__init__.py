@@ -61,7 +61,7 @@ Speculative execution is refused, because its extra attempts would leave transac
 """
 
 from kclient.spark.exactly_once.driver import abort, commit
-from kclient.spark.exactly_once.settings import Place, Settings, Written
+from kclient.spark.exactly_once.settings import Settings, TaskAttempt, TaskResult
 from kclient.spark.exactly_once.task import write_task
 
-__all__ = ["Place", "Settings", "Written", "abort", "commit", "write_task"]
+__all__ = ["Settings", "TaskAttempt", "TaskResult", "abort", "commit", "write_task"]

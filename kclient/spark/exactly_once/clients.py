@@ -195,7 +195,7 @@ def _longest_timeout(admin: Admin) -> int:
         ) from None
 
 
-def too_long(settings: Settings, error: InvalidTxnTimeoutError) -> OptionError:
+def timeout_refused(settings: Settings, error: InvalidTxnTimeoutError) -> OptionError:
     """Return the error for a timeout that the brokers do not allow."""
     return OptionError(
         f"kafka.{TIMEOUT}={settings.client.get(TIMEOUT)} is more than the brokers' transaction.max.timeout.ms; without "

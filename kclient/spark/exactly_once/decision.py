@@ -169,7 +169,7 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
                 f"the query's last decision was not read within max_block_ms ({block_ms}): {error.message}"
             ) from None
     # The decision topic may have changed since.
-    heads = [(found.offset, place) for place, found in committed.items() if found is not None and place.partition == 0]
+    heads = [(found.offset, tp) for tp, found in committed.items() if found is not None and tp.partition == 0]
     if not heads:
         return None
     batch, first = max(heads)

@@ -19,7 +19,7 @@ from kclient.errors import KafkaError
 from kclient.spark.errors import OptionError, source_errors
 from kclient.spark.exactly_once.driver import abort, commit
 from kclient.spark.exactly_once.errors import ExactlyOnceError
-from kclient.spark.exactly_once.settings import PREFIX, Place, Settings, Written
+from kclient.spark.exactly_once.settings import PREFIX, Settings, TaskAttempt, TaskResult
 from kclient.spark.exactly_once.task import write_task
 from kclient.spark.options import WriteOptions
 from kclient.spark.producers import DEFAULTS
@@ -94,14 +94,14 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
         drawn = uuid.uuid4()
         return cls(options=options, columns=columns, single=(options.write_id or str(drawn), drawn.hex[:RUN_DIGITS]))
 
-    def write(self, batches: Iterator[pyarrow.RecordBatch], context: TaskContext) -> Written:
+    def write(self, batches: Iterator[pyarrow.RecordBatch], context: TaskContext) -> TaskResult:
         """Write the rows of one task, unless they are already written."""
         if (context.getLocalProperty(SPECULATION) or "").lower() == "true":
             raise OptionError(
                 "delivery=exactly_once does not work with spark.speculation=true: each speculative attempt leaves an "
                 "open transaction that blocks readers. Set spark.speculation to false"
             )
-        query, place = self._place(context)
+        query, task = self._task(context)
         rows = (batch for batch in batches if batch.num_rows)
 
         def send(producer: Producer, pieces: Iterator[pyarrow.RecordBatch]) -> int:
@@ -111,9 +111,9 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
             return int(piece.num_rows)
 
         with source_errors(self.options.servers):
-            return write_task(self._settings(query), place, rows, send, size)
+            return write_task(self._settings(query), task, rows, send, size)
 
-    def commit(self, written: Sequence[Written | None], batch_id: int) -> None:
+    def commit(self, written: Sequence[TaskResult | None], batch_id: int) -> None:
         """Decide and complete the batch."""
         known = [one for one in written if one is not None]
         if not known:
@@ -125,7 +125,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
         with source_errors(self.options.servers):
             commit(self._settings(known[0].query), batch_id, known)
 
-    def abort(self, written: Sequence[Written | None], batch_id: int) -> None:
+    def abort(self, written: Sequence[TaskResult | None], batch_id: int) -> None:
         """Abort the batch, or complete it if it is already decided; tasks without a result have aborted by themselves.
 
         The query fails anyway, and its next run does the rest. An error here would hide the cause, because Spark would
@@ -139,12 +139,12 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
         except KafkaError as error:
             _log.warning("batch %d was not aborted, which is left to the next run of the query: %s", batch_id, error)
 
-    def _place(self, context: TaskContext) -> tuple[str, Place]:
+    def _task(self, context: TaskContext) -> tuple[str, TaskAttempt]:
         """Return the id of the query, and the task within it."""
         partition, attempt = context.partitionId(), context.attemptNumber()
         if self.single is not None:
             query, run = self.single
-            return query, Place(0, run, partition, attempt)
+            return query, TaskAttempt(0, run, partition, attempt)
         found = {name: context.getLocalProperty(name) for name in (QUERY, BATCH, RUN)}
         missing = [name for name, value in found.items() if not value]
         if missing:
@@ -153,7 +153,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
                 "delivery=exactly_once needs a stream in micro-batches, with Spark 4.2 or newer"
             )
         run = str(found[RUN]).replace("-", "")[:RUN_DIGITS]
-        return str(found[QUERY]), Place(int(str(found[BATCH])), run, partition, attempt)
+        return str(found[QUERY]), TaskAttempt(int(str(found[BATCH])), run, partition, attempt)
 
     def _settings(self, query: str) -> Settings:
         options = self.options

@@ -25,7 +25,7 @@ from kclient.spark.exactly_once.errors import (
     TransactionLostError,
 )
 from kclient.spark.exactly_once.recovery import abort_each, check_open, commit_all, is_aborted, sweep
-from kclient.spark.exactly_once.settings import Settings, Written
+from kclient.spark.exactly_once.settings import Settings, TaskResult
 from kclient.types import ConsumerGroupMetadata
 
 _TAKEN = (ProducerFencedError, InvalidProducerEpochError, InvalidPidMappingError)
@@ -37,7 +37,7 @@ MOST_TRIES = 5
 _log = logging.getLogger(__name__)
 
 
-def commit(settings: Settings, batch: int, written: Sequence[Written], clients: Clients = CLIENTS) -> None:
+def commit(settings: Settings, batch: int, written: Sequence[TaskResult], clients: Clients = CLIENTS) -> None:
     """Decide a batch once, and complete its transactions before returning.
 
     Parameters:
@@ -54,12 +54,12 @@ def commit(settings: Settings, batch: int, written: Sequence[Written], clients: 
     if not written:
         return
     admin = clients.admin(settings)
-    is_first = clients.is_first(settings, written[0].place.run)
+    is_first = clients.is_first(settings, written[0].task.run)
     if is_first:
         # A producer of this process may belong to an earlier run; the first commit of a new run fences all others.
         clients.forget_driver(settings)
     # Transactions that a dead run or a failed attempt left open.
-    sweeps = is_first or any(one.place.attempt or not one.is_alone for one in written)
+    sweeps = is_first or any(one.task.attempt or one.another_is_open for one in written)
     for _ in range(MOST_TRIES):
         try:
             last = _decide(settings, batch, written, clients, fences=sweeps)
@@ -81,7 +81,7 @@ def commit(settings: Settings, batch: int, written: Sequence[Written], clients: 
     )
 
 
-def abort(settings: Settings, batch: int, written: Sequence[Written | None], clients: Clients = CLIENTS) -> None:
+def abort(settings: Settings, batch: int, written: Sequence[TaskResult | None], clients: Clients = CLIENTS) -> None:
     """Abort a batch; if it is decided, complete it. Spark also calls this when `commit` failed half-way.
 
     Parameters:
@@ -108,7 +108,7 @@ def abort(settings: Settings, batch: int, written: Sequence[Written | None], cli
 
 
 def _decide(
-    settings: Settings, batch: int, written: Sequence[Written], clients: Clients, *, fences: bool
+    settings: Settings, batch: int, written: Sequence[TaskResult], clients: Clients, *, fences: bool
 ) -> Decision | None:
     """Decide a batch, unless it is decided; return the last decision, which is that of the batch unless nothing was
     written.
@@ -120,7 +120,7 @@ def _decide(
         fences: whether to fence other drivers even if there is nothing to decide.
     """
     admin = clients.admin(settings)
-    run = written[0].place.run
+    run = written[0].task.run
     wrote = [one for one in written if one.prepared is not None]
     # Without a decision, no driver has to be fenced, so most batches without rows cost one request.
     producer = clients.driver(settings) if wrote or fences else None
@@ -158,12 +158,12 @@ def _decide(
     return decision
 
 
-def _entry(one: Written) -> Entry:
+def _entry(one: TaskResult) -> Entry:
     assert one.prepared is not None
-    return Entry(one.place.partition, one.lane, one.prepared.producer_id, one.prepared.epoch)
+    return Entry(one.task.partition, one.lane, one.prepared.producer_id, one.prepared.epoch)
 
 
-def _amended(settings: Settings, last: Decision, written: Sequence[Written]) -> Decision:
+def _amended(settings: Settings, last: Decision, written: Sequence[TaskResult]) -> Decision:
     """Return the decision with rewritten transactions in place of the lost ones.
 
     Raises:
@@ -175,7 +175,7 @@ def _amended(settings: Settings, last: Decision, written: Sequence[Written]) -> 
     for one in written:
         if one.prepared is None:
             continue
-        entry = entries.get(one.place.partition)
+        entry = entries.get(one.task.partition)
         if one.replaces is None or entry is None or entry.prepared(settings, last.batch) != one.replaces:
             if entry == _entry(one):
                 continue
@@ -189,12 +189,12 @@ def _amended(settings: Settings, last: Decision, written: Sequence[Written]) -> 
                 f"batch {last.batch} had {last.tasks} tasks when it was decided, and has {len(written)} now: its "
                 "missing rows cannot be written again by tasks, although repeatableInput=true"
             )
-        entries[one.place.partition] = _entry(one)
+        entries[one.task.partition] = _entry(one)
     _check_rows(settings, last, written)
     return msgspec.structs.replace(last, entries=tuple(sorted(entries.values())))
 
 
-def _check_rows(settings: Settings, last: Decision, written: Sequence[Written]) -> None:
+def _check_rows(settings: Settings, last: Decision, written: Sequence[TaskResult]) -> None:
     """Check that a decided batch still has the same number of rows; otherwise it is another batch."""
     rows = sum(one.rows for one in written)
     if rows == last.rows or settings.repeatable is False:

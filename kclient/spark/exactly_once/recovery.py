@@ -24,7 +24,7 @@ from kclient.errors import (
 from kclient.spark.clock import time_ms
 from kclient.spark.exactly_once.decision import Decision, Entry, read_decision
 from kclient.spark.exactly_once.errors import SupersededError, TransactionExpiredError, TransactionLostError
-from kclient.spark.exactly_once.settings import Place, Settings
+from kclient.spark.exactly_once.settings import Settings, TaskAttempt
 from kclient.types import PreparedTransaction
 
 MOST_AT_ONCE = 16
@@ -131,7 +131,7 @@ def _what_is_wrong(prepared: PreparedTransaction, found: TransactionDescription 
     return ""
 
 
-def open_lane(admin: Admin, settings: Settings, place: Place, kept: Entry | None = None) -> tuple[int, bool]:
+def open_lane(admin: Admin, settings: Settings, task: TaskAttempt, kept: Entry | None = None) -> tuple[int, bool]:
     """Return the first lane without an open transaction, beginning with that of the attempt.
 
     An open transaction may belong to an attempt that is about to be decided, and init_transactions would abort it.
@@ -140,21 +140,21 @@ def open_lane(admin: Admin, settings: Settings, place: Place, kept: Entry | None
         kept: the task's transaction in a decided batch of the same parity, whose lane must not be used.
 
     Returns:
-        The lane, and whether no earlier lane has an open transaction.
+        The lane, and whether an earlier lane has an open transaction.
     """
-    first, count = place.attempt, 1
-    is_alone = True
+    first, count = task.attempt, 1
+    another_is_open = False
     while True:
         lanes = {
-            settings.task_id(place.batch, place.partition, lane): lane
+            settings.task_id(task.batch, task.partition, lane): lane
             for lane in range(first, first + count)
             if kept is None or lane != kept.lane
         }
         found = _describe(admin, lanes)
         for name, lane in lanes.items():
             if name not in found or found[name].state is not TransactionState.ONGOING:
-                return lane, is_alone
-            is_alone = False
+                return lane, another_is_open
+            another_is_open = True
         # Each attempt that died before its batch was decided uses a lane; few requests find a free one.
         first, count = first + count, count * 2
 

@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Place(msgspec.Struct, frozen=True):
+class TaskAttempt(msgspec.Struct, frozen=True):
     """A task of a batch.
 
     Attributes:
@@ -87,23 +87,23 @@ class Place(msgspec.Struct, frozen=True):
     attempt: int = 0
 
 
-class Written(msgspec.Struct, frozen=True):
+class TaskResult(msgspec.Struct, frozen=True):
     """The result of a task, for the driver.
 
     Attributes:
-        place: the task.
+        task: the task.
         query: the query's id.
         lane: the lane of its transactional id.
         prepared: the transaction; None if it wrote nothing.
         replaces: the lost transaction of a decided batch that this one replaces.
         rows: the number of rows, written or not.
-        is_alone: whether no other attempt had an open transaction.
+        another_is_open: whether another attempt had an open transaction.
     """
 
-    place: Place
+    task: TaskAttempt
     query: str
     lane: int = 0
     prepared: PreparedTransaction | None = None
     replaces: PreparedTransaction | None = None
     rows: int = 0
-    is_alone: bool = True
+    another_is_open: bool = False

@@ -20,11 +20,11 @@ from typing import TypeVar
 
 from kclient import Producer
 from kclient.errors import InvalidTxnTimeoutError
-from kclient.spark.exactly_once.clients import CLIENTS, Clients, too_long
+from kclient.spark.exactly_once.clients import CLIENTS, Clients, timeout_refused
 from kclient.spark.exactly_once.decision import Decision, Entry, read_decision
 from kclient.spark.exactly_once.errors import TransactionLostError
 from kclient.spark.exactly_once.recovery import commit_all, is_aborted, open_lane
-from kclient.spark.exactly_once.settings import Place, Settings, Written
+from kclient.spark.exactly_once.settings import Settings, TaskAttempt, TaskResult
 from kclient.types import PreparedTransaction
 
 T = TypeVar("T")
@@ -32,12 +32,12 @@ T = TypeVar("T")
 
 def write_task(
     settings: Settings,
-    place: Place,
+    task: TaskAttempt,
     rows: Iterable[T],
     send: Callable[[Producer, Iterator[T]], int],
     size: Callable[[T], int],
     clients: Clients = CLIENTS,
-) -> Written:
+) -> TaskResult:
     """Write a task's rows, unless they are already written.
 
     Before the batch is decided, a task without rows only reads the decision.
@@ -60,22 +60,22 @@ def write_task(
     decision = read_decision(admin, settings)
     replaces, kept = None, None
     if decision is not None:
-        decision.check_run(place.run, place.batch)
+        decision.check_run(task.run, task.batch)
         # Its transactional id keeps its state until another one is decided, because the batch may be repeated.
-        kept = decision.entry(place.partition) if (place.batch - decision.batch) % 2 == 0 else None
-        if decision.batch == place.batch:
-            lost = _recover(settings, decision, place.partition, clients)
+        kept = decision.entry(task.partition) if (task.batch - decision.batch) % 2 == 0 else None
+        if decision.batch == task.batch:
+            lost = _recover(settings, decision, task.partition, clients)
             if lost is None:
-                return Written(place, settings.query, rows=sum(map(size, rows)))
-            replaces = lost.prepared(settings, place.batch)
+                return TaskResult(task, settings.query, rows=sum(map(size, rows)))
+            replaces = lost.prepared(settings, task.batch)
     pieces = iter(rows)
     first = next(pieces, None)
     if first is None:
-        return Written(place, settings.query, replaces=replaces)
-    lane, is_alone = open_lane(admin, settings, place, kept)
-    name = settings.task_id(place.batch, place.partition, lane)
+        return TaskResult(task, settings.query, replaces=replaces)
+    lane, another_is_open = open_lane(admin, settings, task, kept)
+    name = settings.task_id(task.batch, task.partition, lane)
     prepared, sent = _write(settings, name, chain([first], pieces), send, clients)
-    return Written(place, settings.query, lane, prepared, replaces, sent, is_alone)
+    return TaskResult(task, settings.query, lane, prepared, replaces, sent, another_is_open)
 
 
 def _recover(settings: Settings, decision: Decision, partition: int, clients: Clients) -> Entry | None:
@@ -104,7 +104,7 @@ def _write(
         try:
             producer.init_transactions()
         except InvalidTxnTimeoutError as error:
-            raise too_long(settings, error) from None
+            raise timeout_refused(settings, error) from None
         producer.begin_transaction()
         sent = send(producer, pieces)
         return producer.prepare_transaction(), sent

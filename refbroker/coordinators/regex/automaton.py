@@ -16,7 +16,7 @@ from refbroker.coordinators.regex.syntax import Assertion, Characters, Choice, N
 
 SIZE_LIMIT = 5_000
 """The most instructions of an automaton; nested repetitions can need more, and are refused."""
-REMEMBERED = 200_000
+CACHE_LIMIT = 200_000
 """The size at which the cache is cleared: instructions in states, and steps between states."""
 
 _START, _LINE_END, _WORD, _OTHER = "start", "line end", "word", "other"
@@ -98,7 +98,7 @@ class Automaton:
             instruction = self._instructions[index]
             if isinstance(instruction, _Take) and instruction.chars.contains(character):
                 found.add(instruction.next)
-        if self._remembered >= REMEMBERED:
+        if self._remembered >= CACHE_LIMIT:
             self._remembered = 0
             self._states.clear()
             self._start.steps.clear()

@@ -88,7 +88,7 @@ def test_records_of_every_size_come_back_whole(kafka: RefBroker) -> None:
         assert values(wire.ask(fetch_request("t"), 11)) == sent
 
 
-def test_a_reader_that_does_not_read_holds_up_itself_alone(kafka: RefBroker) -> None:
+def test_a_client_that_does_not_read_delays_only_itself(kafka: RefBroker) -> None:
     kafka.create_topic("t", max_message_bytes=20_000_000)
     with Wire(kafka.bootstrap_servers) as slow, Wire(kafka.bootstrap_servers) as quick:
         slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
@@ -127,7 +127,7 @@ def test_where_the_file_system_has_no_sendfile_answers_go_without(
     assert len(refused) == 3
 
 
-def test_a_reader_that_goes_in_the_middle_of_an_answer_is_nothing_to_warn_of(
+def test_a_client_that_disconnects_within_a_response_causes_no_warning(
     kafka: RefBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.create_topic("t", max_message_bytes=40_000_000)
@@ -145,7 +145,7 @@ def test_a_reader_that_goes_in_the_middle_of_an_answer_is_nothing_to_warn_of(
     assert caplog.text == ""
 
 
-def test_a_reader_that_goes_before_its_answers_is_nothing_to_warn_of(
+def test_a_client_that_disconnects_before_its_responses_causes_no_warning(
     kafka: RefBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = [f"t{number}" for number in range(20)]

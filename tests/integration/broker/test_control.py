@@ -114,7 +114,7 @@ def test_the_broker_is_stopped_crashed_and_started_again(kafka: RefBroker, contr
 
 
 @over_http
-def test_restarts_asked_for_at_once_come_one_after_the_other(kafka: RefBroker, control: RemoteControl) -> None:
+def test_simultaneous_restarts_run_one_after_the_other(kafka: RefBroker, control: RemoteControl) -> None:
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda _: control.restart(), range(4))) == [None] * 4
     assert produce(control.bootstrap_servers) == 0
@@ -137,7 +137,7 @@ def test_the_disk_fails_fills_up_and_loses(kafka: RefBroker, control: RemoteCont
 
 
 @over_http
-def test_what_a_client_gets_wrong_is_said_to_it(server: ControlServer) -> None:
+def test_invalid_requests_get_an_error_response(server: ControlServer) -> None:
     for method, path, body, status, says in (
         ("POST", "/faults", b"{", 400, "the body is not JSON: Expecting property name"),
         ("POST", "/faults", b"[]", 400, "the body must be an object"),
@@ -185,7 +185,7 @@ def test_remote_and_local_have_the_same_methods() -> None:
 
 
 @over_http
-def test_nobody_at_the_port_is_said_with_advice() -> None:
+def test_a_refused_connection_is_an_error_with_advice() -> None:
     with pytest.raises(errors.BrokerConnectionError, match="--control-port"):
         RemoteControl("http://127.0.0.1:1").state()
 

@@ -159,7 +159,7 @@ def test_a_long_poll_that_is_struck_still_waits_and_is_woken(orders: RefBroker) 
         assert (values(FetchResponse.decode(body, 11)), fault.fired) == ([b"v"], 1)
 
 
-def test_a_client_that_goes_while_it_is_held_up_is_forgotten(orders: RefBroker) -> None:
+def test_a_delayed_client_that_disconnects_is_forgotten(orders: RefBroker) -> None:
     for fault in (orders.faults.delay("ApiVersions"), orders.faults.drop("Metadata")):
         with Wire(orders.bootstrap_servers) as wire:
             wire.send(ApiVersionsRequest() if fault.rule.api == "ApiVersions" else MetadataRequest(topics=[]), 0)
@@ -180,7 +180,7 @@ def test_a_disconnect_after_a_dropped_request_is_noticed_despite_later_requests(
 
 
 @pytest.mark.parametrize("end", ["close", "kill", "restart"])
-def test_a_broker_with_requests_that_are_held_up_stops_at_once(end: str) -> None:
+def test_a_broker_stops_at_once_despite_delayed_requests(end: str) -> None:
     kafka = RefBroker().start()
     try:
         faults = [kafka.faults.delay("ApiVersions", count=None), kafka.faults.drop("Metadata")]

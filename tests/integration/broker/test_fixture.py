@@ -134,7 +134,7 @@ def test_a_port_that_is_taken_is_an_error() -> None:
         other.close()
 
 
-def test_fifty_at_once_do_not_mind_each_other_and_leave_nothing_behind() -> None:
+def test_fifty_brokers_at_once_do_not_interfere_and_leave_nothing_behind() -> None:
     def usage() -> tuple[int, int]:
         return threading.active_count(), len(os.listdir("/proc/self/fd"))
 

@@ -22,7 +22,7 @@ SETTINGS = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.part
 
 @pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT)
-def test_what_a_broker_knows_of_transactions_survives_kills(tmp_path: Path, rng: random.Random) -> None:
+def test_the_transaction_state_of_a_broker_survives_kills(tmp_path: Path, rng: random.Random) -> None:
     driver, before = Driver(rng), None
     for number in range(KILLS):
         broker = BrokerProcess(tmp_path / "data", settings=SETTINGS)

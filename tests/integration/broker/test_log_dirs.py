@@ -169,7 +169,7 @@ def test_without_its_metadata_disk_the_broker_stops_and_it_returns_after_a_repai
 
 
 @pytest.mark.not_simulated("runs a process")
-def test_a_process_whose_data_directory_is_gone_says_so_and_ends(tmp_path: Path) -> None:
+def test_a_process_ends_with_an_error_when_its_data_directory_is_deleted(tmp_path: Path) -> None:
     settings = {"log.flush.offset.checkpoint.interval.ms": "50"}
     with BrokerProcess(tmp_path / "data", settings=settings) as process:
         # All at once: who removes file after file meets those that the broker writes meanwhile.

@@ -53,7 +53,7 @@ def keyed(script: list[dict[str, Any] | KafkaError], keys: str) -> Any:
     return finished(Core().keyed(keys, attempt, Deadline("delete_records", 10, lambda: None, lambda: 0.0)))
 
 
-def test_results_come_in_the_order_asked_for_however_many_attempts_they_took() -> None:
+def test_results_come_in_the_requested_order_however_many_attempts_they_took() -> None:
     assert list(keyed([{"b": 2, "a": RequestTimedOutError()}, {"a": 1}], "ab").items()) == [("a", 1), ("b", 2)]
 
 

@@ -226,7 +226,7 @@ def test_a_search_is_limited_to_the_replicas_of_a_broker() -> None:
     assert nodes_asked(core, DescribeProducersRequest) == [1]
 
 
-def test_a_coordinator_that_does_not_answer_leaves_nothing_to_be_called_hanging() -> None:
+def test_no_transaction_is_called_hanging_while_its_coordinator_does_not_answer() -> None:
     def refused(node: int, request: ListTransactionsRequest) -> Answer:
         return ListTransactionsResponse(error_code=-1)
 
@@ -235,7 +235,7 @@ def test_a_coordinator_that_does_not_answer_leaves_nothing_to_be_called_hanging(
 
 
 @pytest.mark.parametrize(("known", "written"), [(-1, 0), (4, 4)])
-def test_a_transaction_is_aborted_with_what_the_partition_knows_of_its_producer(known: int, written: int) -> None:
+def test_a_transaction_is_aborted_with_what_describe_producers_returns(known: int, written: int) -> None:
     core = over({T0: [opened(6, start=2), opened(7, coordinator_epoch=known)]})
     abort(core, start_offset=5)
     (marker,) = markers(core)

@@ -40,7 +40,7 @@ def test_the_file_of_an_application_does_not_put_the_command_into_its_group(appl
     assert (made.bootstrap_servers, made.isolation_level) == ("a:1", "read_committed")
 
 
-def test_a_group_is_joined_as_a_member_of_its_own_that_commits_what_it_prints(application: Path) -> None:
+def test_a_group_is_joined_as_a_new_member_that_commits_printed_records(application: Path) -> None:
     made = config(application, "audit")
     assert (made.group_id, made.group_instance_id, made.enable_auto_commit) == ("audit", None, False)
 
@@ -87,6 +87,6 @@ def test_a_member_cannot_begin_at_an_offset_or_a_time(start: str) -> None:
 
 
 @pytest.mark.parametrize("group", [None, "g"])
-def test_no_topic_is_created_unless_asked_for(group: str | None) -> None:
+def test_topics_are_created_only_with_the_option(group: str | None) -> None:
     assert config(None, group).allow_auto_create_topics is False
     assert config(None, group, None, "allow.auto.create.topics=true").allow_auto_create_topics is True

@@ -85,7 +85,7 @@ def test_nobody_is_asked_before_somebody_wants_to_know() -> None:
 
 
 @pytest.mark.parametrize(("key_type", "version"), [(GROUP, 0), (GROUP, 3), (TRANSACTION, 3), (GROUP, 4), (GROUP, 6)])
-def test_one_key_is_asked_for_in_the_form_of_the_version(key_type: int, version: int) -> None:
+def test_one_coordinator_key_is_encoded_as_the_version_requires(key_type: int, version: int) -> None:
     lookup = CoordinatorLookup(key_type)
     lookup.coordinator.want()
     request = must(lookup.asked())

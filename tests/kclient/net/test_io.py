@@ -139,7 +139,7 @@ def test_the_peers_end_is_reported_with_what_did_not_come_whole(pair: Pair, part
     assert not pair.channel.send([b"too late"])
 
 
-def test_small_requests_are_out_at_once(pair: Pair) -> None:
+def test_small_requests_are_sent_at_once(pair: Pair) -> None:
     assert pair.channel.send([b"ab", b"", memoryview(b"cd"), bytearray(b"ef")])
     assert pair.peer.recv(100) == b"abcdef"
 

@@ -45,7 +45,7 @@ def refreshed(scripted: ScriptedEngine, channel: ScriptedChannel, response: Meta
     scripted.settle()
 
 
-def test_brokers_are_asked_for_before_any_topic_is_of_interest() -> None:
+def test_brokers_are_requested_before_any_topic_is_needed() -> None:
     scripted = ScriptedEngine()
     scripted.settle()
     channel = scripted.connect()
@@ -76,7 +76,7 @@ def test_topics_of_interest_come_with_sorted_partitions() -> None:
     assert scripted.metadata.topic_error("t") is None
 
 
-def test_a_new_topic_is_asked_for_at_once_and_alone() -> None:
+def test_metadata_of_a_new_topic_is_requested_at_once_and_alone() -> None:
     scripted = ScriptedEngine()
     scripted.start(a=1)
     channel = connected(scripted)
@@ -249,7 +249,7 @@ def test_only_who_may_create_topics_lets_brokers_create_them(config: ProducerCon
     assert message.allow_auto_topic_creation is may
 
 
-def test_a_broker_that_knows_of_no_brokers_is_asked_again() -> None:
+def test_metadata_without_brokers_is_requested_again() -> None:
     scripted = ScriptedEngine()
     scripted.settle()
     channel = scripted.connect()

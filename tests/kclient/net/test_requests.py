@@ -265,7 +265,7 @@ def test_a_request_that_cannot_be_encoded_fails_alone() -> None:
     assert not scripted.channel.closed
 
 
-def test_a_request_whose_making_fails_for_any_reason_fails_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_whose_build_raises_fails_alone(caplog: pytest.LogCaptureFixture) -> None:
     scripted = ready_rig()
     scripted.send(0, build=lambda version: vars(version))
     (error,) = scripted.results

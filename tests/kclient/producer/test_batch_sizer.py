@@ -34,7 +34,7 @@ def test_partitions_share_a_request() -> None:
     ]
 
 
-def test_a_busy_broker_is_not_taken_for_a_far_one() -> None:
+def test_a_busy_broker_is_not_mistaken_for_a_distant_one() -> None:
     batch_sizer = warm()
     batch_sizer.answered(1, 0.001, 1)
     for _ in range(20):

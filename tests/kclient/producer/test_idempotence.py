@@ -267,7 +267,7 @@ def test_new_batches_wait_until_an_expired_one_is_resolved() -> None:
     assert stamp(model, model.one()) == (9, 0, 2)
 
 
-def test_an_expired_batch_of_which_nothing_is_heard_costs_an_epoch() -> None:
+def test_an_expired_batch_with_an_unknown_outcome_bumps_the_epoch() -> None:
     model, requests = full_batches(1, delivery_timeout_ms=31_000)
     model.now += 31
     model.poll()

@@ -59,7 +59,7 @@ def test_bytes_like_values_become_bytes() -> None:
         ("topic", None, TypeError),
     ],
 )
-def test_what_does_not_fit_is_said(part: str, value: Any, error: type[Exception]) -> None:
+def test_an_invalid_part_of_a_record_is_an_error(part: str, value: Any, error: type[Exception]) -> None:
     arguments: dict[str, Any] = {
         "topic": "t",
         "value": b"v",

@@ -563,7 +563,7 @@ def test_what_is_behind_a_batch_that_expired_before_its_retry_is_sent_at_once() 
     assert second.result(0).offset == 3
 
 
-def test_a_leader_that_the_metadata_does_not_name_is_asked_for() -> None:
+def test_metadata_is_requested_when_the_leader_is_an_unknown_broker() -> None:
     model = Model()
     model.nodes.down.add(1)
     model.metadata.cluster.brokers.clear()

@@ -20,7 +20,7 @@ from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord, T
 from kclient.protocol.messages.records.transaction_state import TransactionLogKey, TransactionLogValue
 
 
-def test_a_metadata_record_stands_in_a_frame() -> None:
+def test_a_metadata_record_has_a_frame() -> None:
     record = TopicRecord(name="orders", topic_id=UUID(int=1))
     data = log_records.encode_metadata_record(record, 0)
     assert data == b"\x01\x02\x00" + record.encode(0)

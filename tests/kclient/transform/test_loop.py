@@ -72,7 +72,7 @@ def test_nothing_is_lost_or_doubled_when_calls_time_out(step: str) -> None:
     whole(model)
 
 
-def test_a_commit_whose_outcome_is_not_known_is_asked_for_again_and_not_aborted() -> None:
+def test_a_commit_with_an_unknown_outcome_is_repeated_and_not_aborted() -> None:
     late = KafkaTimeoutError("it took too long")
     model = TransformModel(3, faults={"commit_transaction": [late, After(late), None]})
     run(loop_of(model, same))
@@ -81,7 +81,7 @@ def test_a_commit_whose_outcome_is_not_known_is_asked_for_again_and_not_aborted(
     whole(model)
 
 
-def test_an_abort_whose_outcome_is_not_known_is_asked_for_again() -> None:
+def test_an_abort_with_an_unknown_outcome_is_repeated() -> None:
     late = KafkaTimeoutError("it took too long")
     model = TransformModel(
         3, faults={"send": [abortable(TransactionAbortableError())], "abort_transaction": [late, After(late)]}

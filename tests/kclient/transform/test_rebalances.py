@@ -77,7 +77,7 @@ def test_a_batch_is_aborted_when_its_partitions_are_lost() -> None:
     assert sorted(model.results) == model.everything
 
 
-def test_partitions_that_come_back_in_the_same_poll_are_not_taken_for_kept() -> None:
+def test_partitions_lost_and_regained_within_a_poll_abort_the_transaction() -> None:
     model = TransformModel(2)
 
     def lose() -> None:
@@ -98,7 +98,7 @@ def test_losing_partitions_between_two_batches_aborts_nothing() -> None:
     assert "abort_transaction" not in model.calls
 
 
-async def test_the_async_face_commits_before_a_coroutine_listener_hears() -> None:
+async def test_the_async_consumer_commits_before_it_awaits_a_listener() -> None:
     model = TransformModel(2)
     heard: list[tuple[str, int]] = []
 

@@ -449,7 +449,7 @@ def _timers() -> tuple[Clock, ClockTimers, list[str], Callable[[str], Callable[[
     return clock, ClockTimers(clock), done, lambda name: lambda: done.append(name)
 
 
-async def test_a_timer_that_is_put_off_ends_at_its_last_deadline() -> None:
+async def test_a_postponed_timer_ends_at_its_last_deadline() -> None:
     clock, timers, done, note = _timers()
     timers.schedule("t", 100, note("first"))
     clock.step(50)

@@ -120,7 +120,9 @@ def test_a_controller_must_be_notified_where_its_voters_are(tmp_path: Path, caps
     assert not (tmp_path / "data").exists()
 
 
-def test_info_says_whose_directories_are_and_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_shows_the_owner_of_each_directory_and_its_problems(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     one, two, three = (tmp_path / name for name in ("one", "two", "three"))
     main(["format", "--data-dir", str(one), "-t", CLUSTER])
     main(["format", "--data-dir", str(two)])

@@ -337,7 +337,7 @@ async def test_a_move_that_was_interrupted_continues_after_the_next_start(
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("again", ["one", "two", "meta"])
-async def test_a_move_that_went_wrong_can_be_asked_for_again_or_given_up(
+async def test_a_failed_move_can_be_repeated_or_cancelled(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, again: str
 ) -> None:
     produce(harness, 20)
@@ -521,7 +521,7 @@ async def test_moves_that_cannot_be_made_are_refused(harness: Harness, disk: Sim
 
 
 @pytest.mark.asyncio
-async def test_a_topic_asked_for_before_it_exists_is_made_there(harness: Harness) -> None:
+async def test_a_move_requested_before_the_topic_exists_decides_where_it_is_created(harness: Harness) -> None:
     assert ask(harness, "meta", "coming", 1) == errors.UnknownTopicOrPartitionError.code
     harness.create("filling", 4)
     harness.create("coming", 2)

@@ -42,7 +42,7 @@ def test_epochs_start_again_at_1_after_the_largest(sessions: FetchSessions) -> N
     assert session.epoch == 1
 
 
-def test_a_session_that_is_not_there_is_said_to_be_so(sessions: FetchSessions) -> None:
+def test_an_unknown_fetch_session_is_an_error(sessions: FetchSessions) -> None:
     session = create(sessions)
     sessions.remove(session.session_id)
     sessions.remove(session.session_id)

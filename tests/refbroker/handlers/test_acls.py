@@ -26,7 +26,7 @@ FILTER = DeleteAclsRequest.DeleteAclsFilter(
 )
 
 
-async def test_what_acls_there_are_is_not_said_without_an_authorizer(harness: Harness) -> None:
+async def test_acls_are_not_described_without_an_authorizer(harness: Harness) -> None:
     answer = harness.send(DescribeAclsRequest(resource_type_filter=TOPIC, operation=READ, permission_type=ALLOW), 3)
     assert (answer.error_code, answer.error_message) == (
         SecurityDisabledError.code,

@@ -314,7 +314,7 @@ async def test_quotas_and_what_nobody_knows_can_be_set_on_a_running_broker(harne
     assert (unknown.value, unknown.config_type, unknown.is_sensitive, unknown.read_only) == (None, 0, True, True)
 
 
-async def test_what_another_broker_took_does_not_stand_in_the_way_of_a_change(harness: Harness) -> None:
+async def test_a_stored_setting_that_this_broker_refuses_does_not_prevent_a_change(harness: Harness) -> None:
     name, value = "principal.builder.class", "com.example.Builder"
     taken = ConfigRecord(resource_type=BROKER, resource_name="1", name=name, value=value)
     harness.broker.metadata.append([taken])

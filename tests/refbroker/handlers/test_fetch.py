@@ -103,7 +103,7 @@ async def test_a_fetch_waits_for_the_next_batch(harness: Harness) -> None:
     assert len(harness.broker.delayed_fetches) == 0
 
 
-async def test_it_waits_for_as_many_bytes_as_it_asked_for(harness: Harness) -> None:
+async def test_a_fetch_waits_for_min_bytes(harness: Harness) -> None:
     topic_id = harness.create("t", 2)
     harness.produce("t", b"x" * 1000)
     waiting = fetch(harness, want(topic_id, 0, 1), max_wait_ms=20_000, min_bytes=3000)

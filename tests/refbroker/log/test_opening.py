@@ -151,7 +151,7 @@ def test_two_directories_with_the_same_id_are_refused(paths: list[Path]) -> None
         LogManager.open(paths, None, 1)
 
 
-def test_an_id_with_a_meaning_of_its_own_is_refused(paths: list[Path]) -> None:
+def test_a_reserved_id_is_refused(paths: list[Path]) -> None:
     without_id(paths[1])
     with open(paths[1] / "meta.properties", "a") as properties:
         properties.write("directory.id=AAAAAAAAAAAAAAAAAAAAAQ\n")
@@ -234,7 +234,7 @@ def test_logs_of_partitions_the_broker_does_not_have_are_set_aside(paths: list[P
 
 @pytest.mark.parametrize("kind", list(LogKind))
 @pytest.mark.parametrize("topic", ["orders", "a.b-1.c_d", "x-0.y-future"])
-def test_a_name_says_whose_log_it_is(topic: str, kind: LogKind) -> None:
+def test_a_directory_name_identifies_its_partition(topic: str, kind: LogKind) -> None:
     assert parse_log_name(log_name(topic, 7, kind)) == (topic, 7, kind)
 
 

@@ -194,7 +194,7 @@ def test_a_coordinator_may_append_several_batches_at_once(log: PartitionLog) -> 
     assert len(read_all(log)) == 5
 
 
-def test_as_much_as_a_segment_at_once_is_taken(store: Store) -> None:
+def test_a_request_as_large_as_a_segment_is_accepted(store: Store) -> None:
     batch = make_batch(3)
     log = store.log(LogConfig(segment_bytes=len(batch)))
     for _ in range(2):
@@ -202,7 +202,7 @@ def test_as_much_as_a_segment_at_once_is_taken(store: Store) -> None:
     assert log.segments.base_offsets == [0, 3]
 
 
-def test_more_than_a_segment_at_once_is_refused(log: PartitionLog) -> None:
+def test_a_request_larger_than_a_segment_is_refused(log: PartitionLog) -> None:
     with pytest.raises(RecordBatchTooLargeError, match="4096 of a segment"):
         append(log, 1, size=5000)
     assert log.log_end_offset == 0

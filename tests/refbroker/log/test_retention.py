@@ -287,7 +287,7 @@ async def test_a_disk_that_fails_while_files_are_removed_takes_its_directory_off
     assert log.health.failure is not None
 
 
-async def test_a_log_whose_indexes_cannot_be_read_does_not_keep_others_from_letting_go(tmp_path: Path) -> None:
+async def test_a_log_with_unreadable_indexes_does_not_keep_others_open(tmp_path: Path) -> None:
     store, disk = Store(tmp_path), SimulatedDisk()
     store.disk = disk  # type: ignore[assignment]
     config = dataclasses.replace(SMALL, retention_ms=DAY_MS)

@@ -252,7 +252,7 @@ def test_what_is_written_while_a_flush_is_under_way_may_be_lost(
     assert all(data.startswith(b"before") for data in kept)
 
 
-def test_operations_fail_where_when_and_as_often_as_told(tmp_path: Path) -> None:
+def test_operations_fail_where_when_and_as_often_as_set(tmp_path: Path) -> None:
     disk = SimulatedDisk()
     for name in ("a", "b"):
         put(disk, tmp_path / name, b"12345678", sync=True)

@@ -123,7 +123,7 @@ def test_a_batch_that_claims_append_time_is_create_time_on_a_create_time_topic(s
 
 @pytest.mark.parametrize("wanted", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("sent", ["none", "lz4"])
-def test_a_topic_with_a_compression_of_its_own_gets_it(store: Store, wanted: str, sent: str) -> None:
+def test_a_topic_with_its_own_compression_uses_it(store: Store, wanted: str, sent: str) -> None:
     log = store.log(LogConfig(compression_type=wanted))
     builder = BatchBuilder(sent)
     for number in range(50):

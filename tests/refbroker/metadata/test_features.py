@@ -62,7 +62,7 @@ async def test_older_clients_do_not_receive_features_that_can_be_off(harness: Ha
     assert [feature.name for feature in older] == ["metadata.version"]
 
 
-async def test_features_that_only_kafka_has_are_kept_and_not_told(harness: Harness) -> None:
+async def test_features_that_only_kafka_has_are_stored_but_not_advertised(harness: Harness) -> None:
     finalize(harness, "share.version", 1)
     assert told(harness) == {"metadata.version": LATEST, **others()}
     await harness.broker.metadata.take_snapshot()

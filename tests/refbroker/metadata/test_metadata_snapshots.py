@@ -376,7 +376,7 @@ async def test_a_log_without_its_beginning_needs_a_snapshot(harness: Harness) ->
         harness.restart()
 
 
-async def test_a_log_that_ends_before_its_snapshot_is_not_taken_for_whole(harness: Harness) -> None:
+async def test_a_log_that_ends_before_its_snapshot_is_not_complete(harness: Harness) -> None:
     log = metadata_log(harness)
     write(log.directory / SnapshotId(log.log_end_offset + 100, 1).file_name, Snapshot(list(EVERYTHING)))
     with pytest.raises(KafkaStorageError, match="before its snapshot"):

@@ -171,7 +171,7 @@ async def test_a_move_that_cannot_be(harness: Harness, replicas: Any, code: int,
     assert text is None if answer[1] is None else text is not None and text in answer[1]
 
 
-async def test_replicas_that_are_gone_are_taken_away_at_once(harness: Harness) -> None:
+async def test_deleted_replicas_are_removed_at_once(harness: Harness) -> None:
     topic_id = harness.create("t")
     directory = state(harness).directories[0]
     change(harness, topic_id, replicas=[2, 1], isr=[1], directories=[UUID(int=9), directory])

@@ -458,7 +458,7 @@ async def test_a_delay_ends_when_its_fault_is_removed(harness: Harness) -> None:
     assert (stored(harness, "orders"), after.fired) == (1, 1)
 
 
-async def test_faults_strike_in_the_order_they_were_asked_for_until_one_ends_the_exchange(harness: Harness) -> None:
+async def test_faults_apply_in_order_until_one_ends_the_exchange(harness: Harness) -> None:
     harness.create("orders")
     faults = harness.faults
     delay = faults.delay("Produce", 0.0)

@@ -65,7 +65,7 @@ def test_an_error_of_the_coordinator_is_no_missing_offset(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [UNSTABLE, UNKNOWN_TOPIC_ID])
-def test_a_partition_that_has_to_wait_holds_up_no_other(code: int) -> None:
+def test_a_partition_that_has_to_wait_delays_no_other(code: int) -> None:
     model = OffsetsModel()
     model.stored = {TP: OffsetAndMetadata(5), OTHER: OffsetAndMetadata(6)}
     model.failures[OffsetFetchRequest] = [{TP: code}]

@@ -160,7 +160,7 @@ def test_a_record_that_was_never_sent_costs_no_epoch() -> None:
     assert abort(model) == [EndTxnRequest]
 
 
-def test_a_new_epoch_that_was_asked_for_numbers_from_0() -> None:
+def test_sequence_numbers_of_a_requested_epoch_start_at_0() -> None:
     model = open_transaction(1, b"v")
     request = model.one()
     model.transactions.abort().seen = True

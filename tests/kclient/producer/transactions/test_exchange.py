@@ -383,7 +383,7 @@ def test_records_that_slip_in_after_the_end_fail_and_are_not_of_the_next_transac
     assert [record.value for record in batch.records()] == [b"b"]
 
 
-def test_a_broker_too_old_for_an_epoch_to_be_asked_for_ends_the_producer() -> None:
+def test_a_broker_too_old_to_bump_an_epoch_ends_the_producer() -> None:
     model = TransactionModel(1, delivery_timeout_ms=31_000)
     model.begin(b"a")
     model.answer_step(model.one())

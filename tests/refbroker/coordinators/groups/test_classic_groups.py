@@ -395,7 +395,7 @@ def test_who_waits_is_reported_when_another_broker_takes_over() -> None:
 # The vote
 
 
-def test_each_member_votes_for_the_first_of_its_own_that_all_have() -> None:
+def test_each_member_votes_for_its_first_assignor_that_all_support() -> None:
     groups = Groups(initial_rebalance_delay_ms=DELAY_MS)
     for protocols in (["a", "b", "c"], ["c", "b"], ["b", "c", "d"]):
         _, answers = groups.join_new(protocols=protocols)

@@ -497,7 +497,7 @@ def test_no_member_goes_to_a_state_that_is_not_known() -> None:
     assert MemberState(77) is MemberState.UNKNOWN
 
 
-def test_a_member_in_an_unknown_state_cannot_be_asked_for_a_part_of_what_it_has() -> None:
+def test_a_member_in_an_unknown_state_cannot_be_asked_to_revoke() -> None:
     with pytest.raises(IllegalStateError, match="consumer group member m"):
         STATES.next_state(MemberState.UNKNOWN, MemberEvent.MUST_REVOKE, "m")
 

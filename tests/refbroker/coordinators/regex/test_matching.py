@@ -72,7 +72,7 @@ def test_the_orbits_of_ascii_are_those_of_the_table() -> None:
 
 
 def test_what_is_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(automaton, "REMEMBERED", 20)
+    monkeypatch.setattr(automaton, "CACHE_LIMIT", 20)
     compiled = compile_regex("(a|b)*a(a|b){5}")
     texts = [f"{number:b}".replace("0", "a").replace("1", "b") for number in range(64, 256)]
     assert [compiled.fullmatch(text) for text in texts] == [text[-6] == "a" for text in texts]

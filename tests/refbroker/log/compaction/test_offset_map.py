@@ -19,7 +19,7 @@ def test_the_last_offset_of_a_key_is_what_counts() -> None:
     assert len(offsets) == 2
 
 
-def test_a_key_that_looks_like_the_hash_of_another_one_is_a_key_of_its_own() -> None:
+def test_a_key_equal_to_the_hash_of_another_is_distinct() -> None:
     long_key = b"k" * 100
     offsets = OffsetMap(10 * BYTES_PER_ENTRY)
     offsets.put(long_key, 7)

@@ -80,7 +80,7 @@ def test_a_checkpoint_outside_the_log_is_not_believed(
     assert bool(caplog.records) is (checkpoint in (1, 4))
 
 
-def test_retention_that_moved_the_start_is_nothing_to_warn_of(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_start_moved_by_retention_causes_no_warning(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     log = store.log(with_config(cleanup_policy=("compact", "delete")))
     three_segments(log)
     log.delete_records(2)

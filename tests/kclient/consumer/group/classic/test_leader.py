@@ -56,7 +56,7 @@ def test_every_member_receives_its_share_also_when_it_has_none() -> None:
     assert {name: decode_assignment(data) for name, data in told.items()} == {"a": [T0, T1], "b": [T2], "c": []}
 
 
-def test_assignor_hears_what_members_told_and_only_of_topics_that_exist() -> None:
+def test_the_assignor_gets_user_data_and_existing_topics_only() -> None:
     scripted = Scripted({})
     told = member("a", "t", "gone", instance_id="i", owned=[T1], generation=3, rack="north", user_data=b"u")
     Division([told]).divide(scripted, cluster(t=2, other=4), cooperative=True)

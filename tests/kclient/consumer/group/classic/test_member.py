@@ -246,7 +246,7 @@ def test_sync_that_succeeds_makes_good_those_that_were_refused_before() -> None:
     assert [type(event) for event in scripted.events] == [Assigned] * 3
 
 
-def test_owner_that_joins_again_before_it_hears_that_it_is_fenced_is_notified_again() -> None:
+def test_owner_that_rejoins_before_it_knows_of_the_fencing_is_notified_again() -> None:
     scripted = ClassicMember().stable()
     scripted.answer_heartbeat(code(errors.FencedInstanceIdError))
     scripted.join()
@@ -448,7 +448,7 @@ def test_leaving_after_joining_failed_tells_the_group_that_waits(failed: str) ->
 
 
 @pytest.mark.parametrize("how", ["static", "unknown coordinator", "never joined", "fenced"])
-def test_leaving_without_telling_anybody_ends_at_once(how: str) -> None:
+def test_leaving_without_a_request_ends_at_once(how: str) -> None:
     scripted = ClassicMember()
     if how != "never joined":
         scripted.stable()

@@ -168,7 +168,7 @@ def test_changed_subscription_is_reported_immediately_and_only_what_changed() ->
 
 
 @pytest.mark.parametrize("code", [errors.CoordinatorLoadInProgressError.code, errors.FencedMemberEpochError.code])
-def test_a_pattern_that_is_given_up_is_taken_back_until_the_coordinator_has_heard_it(code: int) -> None:
+def test_a_dropped_pattern_is_withdrawn_until_the_coordinator_knows(code: int) -> None:
     scripted = ConsumerProtocolMember()
     scripted.subscribe(regex="x.*")
     scripted.answer(assigned={})
@@ -237,7 +237,7 @@ def test_what_passes_is_tried_again_after_a_pause(kind: type[errors.BrokerError]
 
 
 @pytest.mark.parametrize("kind", [errors.UnknownMemberIdError, errors.FencedMemberEpochError])
-def test_fenced_member_loses_everything_and_joins_when_its_owner_has_heard(kind: type[errors.BrokerError]) -> None:
+def test_fenced_member_loses_everything_and_joins_when_its_owner_has_revoked(kind: type[errors.BrokerError]) -> None:
     scripted = ConsumerProtocolMember().stable()
     last = scripted.member.generation_now()
     scripted.answer(kind.code)

@@ -144,7 +144,7 @@ def test_a_name_that_is_never_found_is_no_longer_looked_up_once_the_member_has_l
     assert not asked
 
 
-def test_topic_without_a_name_waits_for_it_and_holds_up_nothing_else() -> None:
+def test_a_topic_id_without_a_known_name_waits_and_delays_no_other() -> None:
     reconciling = ReconcilingMember()
     asked: list[UUID] = []
 

@@ -44,7 +44,7 @@ class TopicNameLookup:
         request.on_response(MetadataResponse(topics=topics + missing), self.now)
 
 
-def test_names_are_asked_for_until_they_are_found_and_kept() -> None:
+def test_topic_names_are_requested_until_found_and_kept() -> None:
     lookup = TopicNameLookup()
     assert not lookup.names.poll(lookup.now).requests
     lookup.names.want([T, U])

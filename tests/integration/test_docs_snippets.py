@@ -1,39 +1,41 @@
-"""The Python snippets of the documentation run in the order of their page, each page on a broker of its own."""
+"""The Python snippets and commands of the documentation run in the order of their page, each page on its own broker."""
 
 from __future__ import annotations
 
 import os
+import re
+import select
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from kclient import Admin, NewTopic, Producer
+from kclient.types import TopicPartition
 from refbroker.testing import RefBroker
-from tests.support.documentation import PAGES, PROJECT, TUTORIAL, commands, snippets
-from tests.support.patience import PROCESS
+from tests.support.documentation import (
+    COMMAND_LINE,
+    PAGES,
+    PROJECT,
+    TUTORIAL,
+    commands,
+    commands_of_sections,
+    snippets,
+)
+from tests.support.patience import ANSWER, PROCESS
 
 pytestmark = pytest.mark.not_simulated("processes run the snippets")
 
 
-def run(command: list[str], **environment: str) -> str:
-    """Run a command to its end, and return its output."""
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=PROCESS,
-        check=False,
-        env={**os.environ, **environment},
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout
-
-
 def run_program(text: str, broker: RefBroker) -> None:
     program = text.replace("localhost:9092", broker.bootstrap_servers)
-    run([sys.executable, "-W", "error::ResourceWarning", "-c", program])
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=lambda page: page.stem)
@@ -41,19 +43,115 @@ def test_the_snippets_of_a_page_run_in_order(page: Path, refbroker: RefBroker) -
     run_program("\n".join(snippets(page)), refbroker)
 
 
-def run_commands(page: Path, broker: RefBroker) -> None:
-    for line in commands(page):
-        command = line.replace("kclient", f"{sys.executable} -m kclient", 1)
-        run(["bash", "-euo", "pipefail", "-c", command], KCLIENT_BOOTSTRAP_SERVERS=broker.bootstrap_servers)
-
-
-def test_each_step_of_the_tutorial_runs_as_a_program_of_its_own(refbroker: RefBroker) -> None:
-    pytest.importorskip("typer", reason="the extra cli is not installed")
+def test_each_step_of_the_tutorial_runs_as_a_program_of_its_own(refbroker: RefBroker, shell: Shell) -> None:
     for snippet in snippets(TUTORIAL):
         run_program(snippet, refbroker)
-    run_commands(TUTORIAL, refbroker)
+    for line in commands(TUTORIAL):
+        shell.run(line)
 
 
-def test_the_commands_of_readme_run_in_order(refbroker: RefBroker) -> None:
+def test_the_commands_of_readme_run_in_order(shell: Shell) -> None:
+    for line in commands(PROJECT / "README.md"):
+        shell.run(line)
+
+
+@pytest.mark.parametrize("section", commands_of_sections(COMMAND_LINE))
+def test_the_commands_of_the_command_line_run(section: str, shell: Shell) -> None:
+    if section != "Topics":
+        shell.prepare()
+    for line in commands_of_sections(COMMAND_LINE)[section]:
+        if line.startswith("kclient consume") and not any(f" {option} " in f"{line} " for option in ENDING):
+            shell.interrupt(line)
+        else:
+            shell.run(line)
+
+
+ENDING = ("-e", "--exit-at-end", "-n", "--count")
+"""The options with which `kclient consume` ends by itself."""
+
+STORED = 4711
+"""The offset of the open transaction in the page of the command line."""
+
+
+class Shell:
+    """Runs the commands of a page in an empty directory, where `kclient` is this project's.
+
+    Parameters:
+        broker: the cluster; the addresses in the commands are replaced by its.
+        directory: the empty directory.
+    """
+
+    def __init__(self, broker: RefBroker, directory: Path) -> None:
+        self._servers = broker.bootstrap_servers
+        self._directory = directory
+        self._start = STORED
+        self._open = ExitStack()
+        program = directory / "bin" / "kclient"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kclient "$@"\n')
+        program.chmod(0o755)
+        self._environment = {
+            **os.environ,
+            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")])),
+            "KCLIENT_BOOTSTRAP_SERVERS": self._servers,
+        }
+
+    def prepare(self) -> None:
+        """Create the topics, group, transactions and files that the commands use."""
+        (self._directory / "input.txt").write_text("one\ntwo\n")
+        (self._directory / "lines").write_text("three\n")
+        (self._directory / "records.jsonl").write_text('{"key": "k", "value": "v", "partition": 2}\n')
+        with Admin(bootstrap_servers=self._servers) as admin:
+            admin.create_topics([NewTopic("orders", num_partitions=6), NewTopic("orders-copy", num_partitions=2)])
+            admin.alter_group_offsets("billing", {TopicPartition("orders", number): 0 for number in range(6)})
+        with Producer(bootstrap_servers=self._servers) as producer:
+            for number in range(12):
+                producer.send("orders", b'{"amount": %d}' % number, partition=number % 6)
+        for name in ("etl-1", "etl-2"):
+            owner = self._open.enter_context(Producer(bootstrap_servers=self._servers, transactional_id=name))
+            owner.init_transactions()
+            owner.begin_transaction()
+            self._start = owner.send("orders", b"open", partition=0).result(ANSWER).offset
+
+    def run(self, line: str) -> None:
+        """Run a command, which must succeed."""
+        with self._started(line) as process:
+            _, errors = process.communicate(timeout=PROCESS)
+            assert (process.returncode, b"Traceback" in errors) == (0, False), f"{line}\n{errors.decode()}"
+
+    def interrupt(self, line: str) -> None:
+        """Run a command until it has printed a line, and end it with Ctrl-C."""
+        with self._started(line) as process, Producer(bootstrap_servers=self._servers) as producer:
+            assert process.stdout is not None
+            while not select.select([process.stdout], [], [], 0.1)[0]:
+                assert process.poll() is None, process.communicate()
+                for partition in range(6):
+                    producer.send("orders", b"{}", partition=partition)
+            os.killpg(process.pid, signal.SIGINT)
+            _, errors = process.communicate(timeout=PROCESS)
+            assert (process.returncode, b"Traceback" in errors) == (130, False), f"{line}\n{errors.decode()}"
+
+    def close(self) -> None:
+        """Close the producers, one of which has been fenced."""
+        self._open.close()
+
+    def _started(self, line: str) -> subprocess.Popen[bytes]:
+        command = re.sub(r"kafka-\d:9092(,kafka-\d:9092)*", self._servers, line)
+        command = command.replace(str(STORED), str(self._start)).replace("jq ", "jq --unbuffered ")
+        return subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", command],
+            cwd=self._directory,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+
+@pytest.fixture
+def shell(refbroker: RefBroker, tmp_path: Path) -> Iterator[Shell]:
     pytest.importorskip("typer", reason="the extra cli is not installed")
-    run_commands(PROJECT / "README.md", refbroker)
+    with closing(Shell(refbroker, tmp_path)) as made:
+        yield made

@@ -12,6 +12,8 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[2]
 DOCS = PROJECT / "docs"
 TUTORIAL = DOCS / "getting-started.md"
+COMMAND_LINE = DOCS / "cli.md"
+SPARK = DOCS / "spark.md"
 GUIDES = (
     *("producer", "consumer", "admin", "errors", "options", "groups", "serialization", "testing", "transactions"),
     "client-metrics",
@@ -34,3 +36,10 @@ def snippets(page: Path) -> list[str]:
 def commands(page: Path) -> list[str]:
     """Return the lines of a page that run the command `kclient`, in order."""
     return _COMMAND.findall(page.read_text(encoding="utf-8"))
+
+
+def commands_of_sections(page: Path) -> dict[str, list[str]]:
+    """Return such lines by the heading of their section; without sections that have none."""
+    texts = re.split(r"^##? +(.*)\n", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    sections = {heading: _COMMAND.findall(text) for heading, text in zip(texts[::2], texts[1::2], strict=True)}
+    return {heading: lines for heading, lines in sections.items() if lines}

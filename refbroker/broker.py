@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from kclient.errors import KafkaStorageError
 from refbroker.building import BrokerParts, build
-from refbroker.config import LOOPBACK, BrokerConfig
+from refbroker.config import BrokerConfig
 from refbroker.log import Files
 from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from refbroker.metadata.registration import departure_records
@@ -29,8 +29,9 @@ from refbroker.runtime.clock import Clock
 from refbroker.runtime.file_limit import raise_file_limit
 from refbroker.runtime.threads import in_thread
 from refbroker.server.dispatch import Dispatcher, Interceptor
-from refbroker.server.listening import ListenerFactory, SocketListeners
+from refbroker.server.listening import Listener, ListenerFactory, SocketListeners
 from refbroker.server.server import Server
+from refbroker.settings.listeners import LOOPBACK
 
 logger = logging.getLogger(__name__)
 
@@ -55,21 +56,24 @@ class Broker:
     Parameters:
         parts: the broker's parts.
         server: accepts its connections.
-        port: the port it listens on.
+        ports: the port of each listener, by its name.
 
     Attributes:
         parts: the broker's parts.
-        server: the listening socket and the connections.
+        server: the listening sockets and the connections.
         background: the periodic tasks.
-        host, port: the address it listens on.
+        host, port: the address of its first listener.
+        ports: the port of each listener, by its name.
     """
 
-    def __init__(self, parts: BrokerParts, server: Server, port: int) -> None:
+    def __init__(self, parts: BrokerParts, server: Server, ports: Mapping[str, int]) -> None:
         self.parts = parts
         self.server = server
         self.background = Background(parts.clock)
-        self.host = parts.config.listener.host or LOOPBACK
-        self.port = port
+        first = parts.config.listeners.all[0]
+        self.host = first.host or LOOPBACK
+        self.port = ports[first.name]
+        self.ports = ports
         self._ending: asyncio.Task[None] | None = None
         parts.failed.add_done_callback(self._end_after_failure)
 
@@ -92,10 +96,10 @@ class Broker:
             files: the disk.
             rng: generates ids.
             interceptor: called before the handlers, in tests.
-            listeners: creates the listener; TCP by default.
+            listeners: creates the listeners; TCP by default.
 
         Raises:
-            OSError: the port is in use or the address is not local.
+            OSError: a port is in use or an address is not local.
             ConfigError: the settings contradict each other.
             KafkaStorageError: a data directory is in use, or a disk fails.
             InconsistentClusterIdError: a data directory belongs to another cluster or node.
@@ -104,17 +108,21 @@ class Broker:
         config.log_stored()
         raise_file_limit()
         files = files or Files()
-        # The port comes first: it is part of what the broker advertises, and a port that is in use must leave the disk
-        # untouched.
-        listener = (listeners or SocketListeners()).bind(config.listener.host, config.listener.port, config.static)
+        # The ports come first: they are part of what the broker advertises, and a port that is in use must leave the
+        # disk untouched.
+        bound: dict[str, Listener] = {}
         try:
-            parts = build(config, clock or Clock(), files, rng or random.SystemRandom(), listener.port)
+            for name, host, port in config.listeners.all:
+                bound[name] = (listeners or SocketListeners()).bind(host, port, config.static)
+            ports = {name: listener.port for name, listener in bound.items()}
+            parts = build(config, clock or Clock(), files, rng or random.SystemRandom(), ports)
         except BaseException:
-            listener.close()
+            for listener in bound.values():
+                listener.close()
             raise
         dispatcher = Dispatcher(parts, interceptor)
-        server = Server(config, dispatcher, parts.metrics, listener, files.spare_files.release)
-        broker = cls(parts, server, listener.port)
+        server = Server(config, dispatcher, parts.metrics, bound, files.spare_files.release)
+        broker = cls(parts, server, ports)
         try:
             await broker._serve()
         except BaseException:
@@ -128,7 +136,7 @@ class Broker:
         plan_background(self.background, self.parts)
         self.background.start()
         self.parts.metrics.event_loop.start(asyncio.get_running_loop())
-        where = f"{self.host}:{self.port}"
+        where = ", ".join(f"{host or LOOPBACK}:{self.ports[name]}" for name, host, _ in self.parts.config.listeners.all)
         logger.info("node %d of cluster %s serves on %s", self.parts.node_id, self.parts.cluster_id, where)
 
     async def stop(self) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -106,7 +107,9 @@ class BrokerParts:
         self.groups.runtime.close()
 
 
-def build(config: BrokerConfig, clock: Clock, files: Files, rng: random.Random, port: int) -> BrokerParts:
+def build(
+    config: BrokerConfig, clock: Clock, files: Files, rng: random.Random, ports: Mapping[str, int]
+) -> BrokerParts:
     """Open the data directories, recover and register, in the event loop that the broker will run in.
 
     Parameters:
@@ -114,7 +117,7 @@ def build(config: BrokerConfig, clock: Clock, files: Files, rng: random.Random, 
         clock: the clock for timestamps and timeouts.
         files: the disk.
         rng: generates ids.
-        port: the port to advertise.
+        ports: the port of each listener for clients, by its name.
 
     Raises:
         ConfigError: the settings contradict each other.
@@ -126,7 +129,7 @@ def build(config: BrokerConfig, clock: Clock, files: Files, rng: random.Random, 
         undo.callback(logs.abandon)
         parts = _assemble(config, clock, files, rng, logs)
         _load(parts, files)
-        _register(parts, port)
+        _register(parts, ports)
         undo.callback(parts.close_coordinators)
         _begin(parts)
         undo.pop_all()
@@ -220,12 +223,12 @@ def _load(parts: BrokerParts, files: Files) -> None:
         metadata.append(activation_records(first, parts.config.min_insync_replicas))
 
 
-def _register(parts: BrokerParts, port: int) -> None:
+def _register(parts: BrokerParts, ports: Mapping[str, int]) -> None:
     metadata, events = parts.metadata, parts.directory_events
     for records in registration_records(
         parts.image,
         parts.config,
-        parts.config.advertised(port),
+        ports,
         metadata.end_offset,
         parts.controller.new_uuid(),
         [directory.directory_id for directory in parts.logs.online],

@@ -3,15 +3,15 @@
 It uses Kafka's names; an unknown name is an error that suggests the nearest one. Settings that are stored but have no
 effect are logged when the broker starts. Settings that it would have to disobey are refused.
 
-Not implemented: TLS, SASL and several listeners.
+Elsewhere: the listeners (`settings.listeners`). Not implemented: TLS and SASL.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from kclient import _properties
 from kclient.errors import ConfigError, InvalidConfigurationError
@@ -20,12 +20,11 @@ from refbroker.settings.cross_checks import check_broker
 from refbroker.settings.definitions import broker_settings
 from refbroker.settings.effective import BrokerLayers, topic_texts
 from refbroker.settings.hints import broker_synonym, nearest
+from refbroker.settings.listeners import Listeners
 from refbroker.settings.values import parse_list
 
 logger = logging.getLogger(__name__)
 
-LOOPBACK = "127.0.0.1"
-PLAINTEXT = "PLAINTEXT"
 CORDONED = "cordoned.log.dirs"
 ALL_DIRECTORIES = "*"
 LISTENER_PREFIX = "listener.name."
@@ -42,22 +41,9 @@ _EXPECTED = frozenset(
         "controller.quorum.bootstrap.servers",
         "controller.quorum.voters",
         "inter.broker.listener.name",
-        "listener.security.protocol.map",
         "process.roles",
     }
 )
-
-
-class Listener(NamedTuple):
-    """An address to listen on, or to advertise to clients."""
-
-    name: str
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
 
 
 class BrokerConfig:
@@ -106,7 +92,7 @@ class BrokerConfig:
         """Check that a broker obeys these settings; tools that only read them need not call this.
 
         Raises:
-            ConfigError: the settings name an authorizer, or other listeners than one for clients.
+            ConfigError: the settings name an authorizer, or listeners that this broker does not have.
         """
         authorizer = self.text("authorizer.class.name")
         if authorizer:
@@ -114,21 +100,8 @@ class BrokerConfig:
                 f"authorizer.class.name={authorizer} is not implemented: this broker allows every request. "
                 "Remove the setting, or run Apache Kafka where requests must be denied."
             )
-        listener, names = self.listener, self._client_listeners()
-        if len(names) > 1:
-            raise ConfigError(
-                f"this broker serves one listener, and listeners={self.static['listeners']} names {len(names)}: "
-                f"{', '.join(names)}. Keep one; those named in controller.listener.names do not count."
-            )
-        strange = [
-            one.name
-            for one in map(parse_listener, parse_list(self.static.get("advertised.listeners", "")))
-            if one.name != listener.name and one.name not in self._controller_listeners()
-        ]
-        if strange:
-            raise ConfigError(
-                f"advertised.listeners names {', '.join(strange)}, which is not among the listeners: {listener.name}"
-            )
+        # Raises if this broker does not have them.
+        _ = self.listeners
 
     def log_stored(self) -> None:
         """Log which settings are stored but have no effect."""
@@ -237,58 +210,14 @@ class BrokerConfig:
         named, known = parse_list(self.text(CORDONED) or ""), {str(path) for path in self.data_directories}
         return frozenset(known if ALL_DIRECTORIES in named else known.intersection(named))
 
-    @property
-    def listener(self) -> Listener:
-        """The address to listen on: the first of `listeners` that is not a controller's.
+    @cached_property
+    def listeners(self) -> Listeners:
+        """The listeners for clients.
 
         Raises:
-            ConfigError: all are controllers', or it is not PLAINTEXT.
+            ConfigError: see Listeners.
         """
-        listener = next(iter(self._client_listeners().values()), None)
-        if listener is None:
-            raise ConfigError(f"none of the listeners {self.static['listeners']} is for clients")
-        protocols = dict(
-            part.split(":", 1) for part in parse_list(self.static.get("listener.security.protocol.map", ""))
-        )
-        if protocols.get(listener.name, listener.name) != PLAINTEXT:
-            raise ConfigError(f"the listener {listener} is not {PLAINTEXT}, which is all this broker has")
-        return listener
-
-    def _controller_listeners(self) -> list[str]:
-        return parse_list(self.static.get("controller.listener.names", ""))
-
-    def _client_listeners(self) -> dict[str, Listener]:
-        """Return the listeners that are not a controller's, by name."""
-        given = parse_list(self.static.get("listeners", f"{PLAINTEXT}://{LOOPBACK}:9092"))
-        controllers = self._controller_listeners()
-        return {found.name: found for found in map(parse_listener, given) if found.name not in controllers}
-
-    def advertised(self, port: int) -> Listener:
-        """Return the address to advertise to clients.
-
-        Parameters:
-            port: the port that the broker listens on.
-        """
-        listener = self.listener
-        for text in parse_list(self.static.get("advertised.listeners", "")):
-            advertised = parse_listener(text)
-            if advertised.name == listener.name:
-                return advertised if advertised.port else advertised._replace(port=port)
-        host = listener.host if listener.host not in ("", "0.0.0.0", "::") else LOOPBACK
-        return Listener(listener.name, host, port)
-
-
-def parse_listener(text: str) -> Listener:
-    """Parse `NAME://host:port`.
-
-    Raises:
-        ConfigError: the text has another form.
-    """
-    name, slashes, address = text.partition("://")
-    host, colon, port = address.rpartition(":")
-    if not slashes or not colon or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"a listener has the form NAME://host:port, unlike {text!r}")
-    return Listener(name, host.strip("[]"), int(port))
+        return Listeners(self.static)
 
 
 def read_properties(path: Path) -> dict[str, str]:

@@ -76,7 +76,7 @@ def _serve_controlled(settings: dict[str, str], options: argparse.Namespace) -> 
     import signal
     import threading
 
-    from refbroker.config import LOOPBACK
+    from refbroker.settings.listeners import LOOPBACK
     from refbroker.testing.control.process import Address, controlled_broker
 
     stopped = threading.Event()
@@ -119,11 +119,11 @@ def settings_from(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _listen_elsewhere(settings: dict[str, str], host: str | None, port: int | None) -> None:
-    """Replace the host or port of the clients' listener; a controller's listener stays as the file has it."""
-    from refbroker.config import LOOPBACK, PLAINTEXT, Listener, parse_listener
+    """Replace the host or port of the first listener for clients; the others stay as the file has them."""
+    from refbroker.settings.listeners import LOOPBACK, PLAINTEXT, Listener, controller_names, parse_listener
     from refbroker.settings.values import parse_list
 
-    controllers = parse_list(settings.get("controller.listener.names", ""))
+    controllers = controller_names(settings)
     listeners = [parse_listener(text) for text in parse_list(settings.get("listeners", ""))]
     place = next((number for number, found in enumerate(listeners) if found.name not in controllers), len(listeners))
     old = listeners[place] if place < len(listeners) else Listener(PLAINTEXT, LOOPBACK, 9092)
@@ -144,7 +144,8 @@ async def _serve(settings: dict[str, str], options: argparse.Namespace) -> int:
     from contextlib import AsyncExitStack
 
     from refbroker.broker import Broker
-    from refbroker.config import LOOPBACK, BrokerConfig
+    from refbroker.config import BrokerConfig
+    from refbroker.settings.listeners import LOOPBACK
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -153,6 +154,8 @@ async def _serve(settings: dict[str, str], options: argparse.Namespace) -> int:
     async with AsyncExitStack() as stack:
         broker = await stack.enter_async_context(await Broker.start(BrokerConfig(settings)))
         lines = [f"refbroker ready on {broker.host}:{broker.port}"]
+        for name, host, _ in broker.parts.config.listeners.all[1:]:
+            lines.append(f"refbroker listener {name} on {host or LOOPBACK}:{broker.ports[name]}")
         if options.metrics_port is not None:
             from refbroker.server.metrics.page import MetricsPage
 

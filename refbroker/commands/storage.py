@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from refbroker.config import BrokerConfig, Listener
+    from refbroker.config import BrokerConfig
+    from refbroker.settings.listeners import Listener
 
 
 def add_parser(commands: Any) -> None:
@@ -160,10 +161,10 @@ def _is_dynamic(options: argparse.Namespace, config: BrokerConfig) -> bool:
 
 def _controller(config: BrokerConfig) -> Listener:
     from kclient.errors import ConfigError
-    from refbroker.config import parse_listener
+    from refbroker.settings.listeners import controller_names, parse_listener
     from refbroker.settings.values import parse_list
 
-    names = parse_list(config.text("controller.listener.names") or "CONTROLLER")
+    names = controller_names(config.static) or ["CONTROLLER"]
     given = [
         parse_listener(text)
         for setting in ("advertised.listeners", "listeners")

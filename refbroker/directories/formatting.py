@@ -21,7 +21,7 @@ from uuid import UUID
 from kclient.errors import ConfigError, KafkaStorageError
 from kclient.protocol.messages.records.control import VotersRecord
 from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord
-from refbroker.config import BrokerConfig, Listener
+from refbroker.config import BrokerConfig
 from refbroker.log import Files
 from refbroker.log.checkpoints import (
     META_PROPERTIES,
@@ -40,6 +40,7 @@ from refbroker.metadata.features import KAFKA_FEATURES
 from refbroker.metadata.image import KRAFT_VERSION
 from refbroker.metadata.snapshot_file import Snapshot, SnapshotId, encode_snapshot, write_snapshot
 from refbroker.metadata.versions import LATEST, METADATA_VERSION, METADATA_VERSIONS
+from refbroker.settings.listeners import Listener
 
 KRAFT_VERSION_LEVELS = (0, 1)
 

@@ -37,9 +37,17 @@ def transaction_code(error: KafkaError, *, knows_fenced: bool) -> int:
     return code_of(error)
 
 
-def endpoint_of(image: ClusterImage, broker_id: int) -> tuple[str, int]:
-    """Return the host and port at which clients reach a broker."""
-    return next(iter(image.brokers[broker_id].endpoints.values()))
+def endpoint_of(image: ClusterImage, broker_id: int, listener: str) -> tuple[str, int] | None:
+    """Return the host and port at which the clients of a listener reach a broker.
+
+    Parameters:
+        listener: the name of the listener that the client is connected to.
+
+    Returns:
+        None if the broker does not exist, or advertises no address for this listener.
+    """
+    broker = image.brokers.get(broker_id)
+    return None if broker is None else broker.endpoints.get(listener)
 
 
 def host_of(peer: str) -> str:
@@ -75,15 +83,17 @@ class LeaderHints:
 
     Parameters:
         image: the state of the cluster.
+        listener: the name of the listener that the client is connected to.
         node_type: the struct of an endpoint in the response.
         wanted: whether the version of the response has fields for them.
     """
 
-    def __init__(self, image: ClusterImage, node_type: Any, *, wanted: bool) -> None:
+    def __init__(self, image: ClusterImage, listener: str, node_type: Any, *, wanted: bool) -> None:
         self._image = image
+        self._listener = listener
         self._node_type = node_type
         self._wanted = wanted
-        self._leaders: set[int] = set()
+        self._leaders: dict[int, tuple[str, int]] = {}
 
     def add(self, error: KafkaError, state: PartitionState | None) -> tuple[int, int] | None:
         """Return the leader and its epoch, if the client can use them with this error; record the leader's endpoint."""
@@ -93,14 +103,14 @@ class LeaderHints:
             or not isinstance(error, NotLeaderOrFollowerError | FencedLeaderEpochError)
         ):
             return None
-        if state.leader in self._image.brokers:
-            self._leaders.add(state.leader)
+        endpoint = endpoint_of(self._image, state.leader, self._listener)
+        if endpoint is not None:
+            self._leaders[state.leader] = endpoint
         return state.leader, state.leader_epoch
 
     def endpoints(self) -> list[Any]:
         """Return the endpoints of the leaders that were returned."""
-        found = []
-        for node in sorted(self._leaders):
-            host, port = endpoint_of(self._image, node)
-            found.append(self._node_type(node_id=node, host=host, port=port, rack=self._image.brokers[node].rack))
-        return found
+        return [
+            self._node_type(node_id=node, host=host, port=port, rack=self._image.brokers[node].rack)
+            for node, (host, port) in sorted(self._leaders.items())
+        ]

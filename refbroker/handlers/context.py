@@ -18,11 +18,13 @@ class ClientConnection(Protocol):
 
     Attributes:
         peer: the client's address, for log lines.
+        listener: the name of the listener that accepted it.
         client_software: name and version, as the client's ApiVersions request gave them.
         transport: writes to it.
     """
 
     peer: str
+    listener: str
     client_software: tuple[str, str]
     transport: asyncio.Transport
 

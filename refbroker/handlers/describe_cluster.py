@@ -26,7 +26,10 @@ def handle(context: Context[MetadataServices], request: DescribeClusterRequest) 
     for node, registration in image.brokers.items():
         if registration.fenced and not request.include_fenced_brokers:
             continue
-        host, port = endpoint_of(image, node)
+        endpoint = endpoint_of(image, node, context.connection.listener)
+        if endpoint is None:
+            continue
+        host, port = endpoint
         brokers.append(
             DescribeClusterResponse.DescribeClusterBroker(
                 broker_id=node,

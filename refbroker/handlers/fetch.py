@@ -177,7 +177,9 @@ class _Fetch:
 
     def _new_hints(self) -> LeaderHints:
         wanted = self._context.version >= FIRST_WITH_LEADER_HINTS
-        return LeaderHints(self._context.broker.image, FetchResponse.NodeEndpoint, wanted=wanted)
+        return LeaderHints(
+            self._context.broker.image, self._context.connection.listener, FetchResponse.NodeEndpoint, wanted=wanted
+        )
 
     @property
     def missing(self) -> int:

@@ -66,7 +66,8 @@ def _find(context: Context[CoordinatorServices], key_type: int, key: str) -> Fou
         return Found(CoordinatorNotAvailableError.code, f"{topic.name} could not be created")
     partition = topic.partition_for(key)
     state = broker.image.partition(topic.name, partition)
-    if state is None or state.leader not in broker.image.brokers:
-        return Found(CoordinatorNotAvailableError.code, f"{topic.name}-{partition} has no leader")
-    host, port = endpoint_of(broker.image, state.leader)
-    return Found(NONE, "", state.leader, host, port)
+    leader = -1 if state is None else state.leader
+    endpoint = endpoint_of(broker.image, leader, context.connection.listener)
+    if endpoint is None:
+        return Found(CoordinatorNotAvailableError.code, f"{topic.name}-{partition} has no leader on this listener")
+    return Found(NONE, "", leader, *endpoint)

@@ -8,6 +8,10 @@ topic that does not exist is created if the client and `auto.create.topics.enabl
 next one contains the topic; if it cannot be created, the log says why. An invalid name is INVALID_TOPIC_EXCEPTION.
 Unlike in Apache Kafka, internal topics are not created this way. A partition in an offline data directory has no
 leader: LEADER_NOT_AVAILABLE.
+
+Brokers are returned with the address of the listener that the client is connected to. Brokers without one are omitted,
+and their partitions have no leader: LISTENER_NOT_FOUND, before version 6 LEADER_NOT_AVAILABLE. In version 0 they are no
+replicas either: REPLICA_NOT_AVAILABLE, if there is a leader.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from kclient.errors import (
     InvalidTopicError,
     KafkaError,
     LeaderNotAvailableError,
+    ListenerNotFoundError,
+    ReplicaNotAvailableError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
@@ -28,32 +34,35 @@ from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from refbroker.handlers.answers import CLUSTER_OPERATIONS, INTERNAL_TOPICS, NOT_ASKED, TOPIC_OPERATIONS, endpoint_of
 from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import ControllerServices
-from refbroker.metadata.directories import offline_replicas
-from refbroker.metadata.image import ClusterImage, TopicState
+from refbroker.metadata.directories import NO_LEADER, offline_replicas
+from refbroker.metadata.image import PartitionState, TopicState
 from refbroker.metadata.topics import NewTopic, check_name, plan_topic
 from refbroker.runtime.error_codes import NONE, code_of
 
 logger = logging.getLogger(__name__)
 
 Topic = MetadataResponse.MetadataResponseTopic
+Partition = MetadataResponse.MetadataResponsePartition
 
-#: From this version on, topics may be requested by id.
 IDS = 12
+"""From this version on, topics may be requested by id."""
+LISTENER_ERRORS = 6
+"""From this version on, LISTENER_NOT_FOUND tells leaders without this listener from unknown ones."""
 
 
 def handle(context: Context[ControllerServices], request: MetadataRequest) -> MetadataResponse | Change:
     """Answer a Metadata request, which may create topics."""
     image, operations = context.broker.image, _operations(request)
     if request.topics is None or (context.version == 0 and not request.topics):
-        return _respond(context, request, [_describe(image, topic, operations) for topic in image.topics.values()])
+        return _respond(context, request, [_describe(context, topic, operations) for topic in image.topics.values()])
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id.int)
     if ids and context.version >= IDS:
-        return _respond(context, request, [_by_id(image, topic_id, operations) for topic_id in ids])
+        return _respond(context, request, [_by_id(context, topic_id, operations) for topic_id in ids])
     if ids or any(topic.name is None for topic in request.topics):
         return _refuse(request.topics, InvalidRequestError())
     names = list(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None))
     records, errors = _auto_create(context, request, names)
-    answer = _respond(context, request, [_by_name(image, name, errors, operations) for name in names])
+    answer = _respond(context, request, [_by_name(context, name, errors, operations) for name in names])
     return Change(records, lambda: answer) if records else answer
 
 
@@ -89,7 +98,7 @@ def _auto_create(
 
 def _respond(context: Context[ControllerServices], request: MetadataRequest, topics: list[Topic]) -> MetadataResponse:
     return MetadataResponse(
-        brokers=[_broker(context, node) for node in context.broker.image.brokers],
+        brokers=_brokers(context),
         cluster_id=context.broker.cluster_id,
         controller_id=context.broker.node_id,
         topics=topics,
@@ -111,17 +120,17 @@ def _operations(request: MetadataRequest) -> int:
     return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
 
 
-def _by_id(image: ClusterImage, topic_id: UUID, operations: int) -> Topic:
-    topic = image.topics_by_id.get(topic_id)
+def _by_id(context: Context[ControllerServices], topic_id: UUID, operations: int) -> Topic:
+    topic = context.broker.image.topics_by_id.get(topic_id)
     if topic is None:
         return Topic(error_code=code_of(UnknownTopicIdError()), name=None, topic_id=topic_id)
-    return _describe(image, topic, operations)
+    return _describe(context, topic, operations)
 
 
-def _by_name(image: ClusterImage, name: str, errors: dict[str, KafkaError], operations: int) -> Topic:
-    topic = image.topics.get(name)
+def _by_name(context: Context[ControllerServices], name: str, errors: dict[str, KafkaError], operations: int) -> Topic:
+    topic = context.broker.image.topics.get(name)
     if topic is not None:
-        return _describe(image, topic, operations)
+        return _describe(context, topic, operations)
     return Topic(
         error_code=code_of(errors[name]),
         name=name,
@@ -130,28 +139,47 @@ def _by_name(image: ClusterImage, name: str, errors: dict[str, KafkaError], oper
     )
 
 
-def _broker(context: Context[ControllerServices], node: int) -> MetadataResponse.MetadataResponseBroker:
-    image = context.broker.image
-    host, port = endpoint_of(image, node)
-    return MetadataResponse.MetadataResponseBroker(node_id=node, host=host, port=port, rack=image.brokers[node].rack)
+def _brokers(context: Context[ControllerServices]) -> list[MetadataResponse.MetadataResponseBroker]:
+    """Return the brokers that the client can reach by the listener it is connected to."""
+    image, listener = context.broker.image, context.connection.listener
+    endpoints = {node: endpoint_of(image, node, listener) for node in image.brokers}
+    return [
+        MetadataResponse.MetadataResponseBroker(
+            node_id=node, host=endpoint[0], port=endpoint[1], rack=image.brokers[node].rack
+        )
+        for node, endpoint in endpoints.items()
+        if endpoint is not None
+    ]
 
 
-def _describe(image: ClusterImage, topic: TopicState, operations: int) -> Topic:
+def _describe(context: Context[ControllerServices], topic: TopicState, operations: int) -> Topic:
     return Topic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            MetadataResponse.MetadataResponsePartition(
-                error_code=NONE if partition.leader in image.brokers else code_of(LeaderNotAvailableError()),
-                partition_index=number,
-                leader_id=partition.leader,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=partition.replicas,
-                isr_nodes=partition.isr,
-                offline_replicas=offline_replicas(image, partition),
-            )
-            for number, partition in topic.partitions.items()
-        ],
+        partitions=[_partition(context, number, partition) for number, partition in topic.partitions.items()],
         topic_authorized_operations=operations,
+    )
+
+
+def _partition(context: Context[ControllerServices], number: int, partition: PartitionState) -> Partition:
+    image, listener = context.broker.image, context.connection.listener
+    leader, error = partition.leader, NONE
+    if endpoint_of(image, leader, listener) is None:
+        missing = leader in image.brokers and context.version >= LISTENER_ERRORS
+        leader, error = NO_LEADER, ListenerNotFoundError.code if missing else LeaderNotAvailableError.code
+    replicas, isr = partition.replicas, partition.isr
+    if context.version == 0:
+        replicas = [node for node in replicas if endpoint_of(image, node, listener) is not None]
+        isr = [node for node in isr if node in replicas]
+        if error == NONE and len(replicas) < len(partition.replicas):
+            error = ReplicaNotAvailableError.code
+    return Partition(
+        error_code=error,
+        partition_index=number,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline_replicas(image, partition),
     )

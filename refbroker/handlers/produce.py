@@ -211,7 +211,7 @@ def _topic_key(context: Context[ProduceServices], topic: ProduceRequest.TopicPro
 def _store(context: Context[ProduceServices], request: ProduceRequest, unverified: Unverified) -> Reply:
     broker = context.broker
     wanted = context.version >= FIRST_WITH_LEADER_HINTS
-    hints = LeaderHints(broker.image, ProduceResponse.NodeEndpoint, wanted=wanted)
+    hints = LeaderHints(broker.image, context.connection.listener, ProduceResponse.NodeEndpoint, wanted=wanted)
     now = broker.clock()
     failure: KafkaError | None = None
     responses = []

@@ -7,7 +7,7 @@ this registration has timed out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 from kclient.protocol import Message
@@ -16,19 +16,18 @@ from kclient.protocol.messages.records.metadata_log import (
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
-from refbroker.config import BrokerConfig, Listener
+from refbroker.config import BrokerConfig
 from refbroker.metadata.directories import NO_LEADER, FindDirectory, partition_changes
 from refbroker.metadata.features import SUPPORTED_FEATURES
 from refbroker.metadata.image import ClusterImage
 
-_PLAINTEXT = 0
 _YES, _NO = 1, -1
 
 
 def registration_records(
     image: ClusterImage,
     config: BrokerConfig,
-    advertised: Listener,
+    ports: Mapping[str, int],
     broker_epoch: int,
     incarnation_id: UUID,
     directories: list[UUID],
@@ -37,7 +36,7 @@ def registration_records(
     """Yield the batches of records that register the broker.
 
     Parameters:
-        advertised: the address for clients.
+        ports: the port of each listener, by its name.
         broker_epoch: the offset of its registration.
         incarnation_id: the id of this start.
         directories: the ids of its usable data directories.
@@ -50,8 +49,9 @@ def registration_records(
         broker_epoch=broker_epoch,
         end_points=[
             RegisterBrokerRecord.BrokerEndpoint(
-                name=advertised.name, host=advertised.host, port=advertised.port, security_protocol=_PLAINTEXT
+                name=name, host=host, port=port, security_protocol=config.listeners.protocol(name)
             )
+            for name, host, port in config.listeners.advertised(ports)
         ],
         features=[
             RegisterBrokerRecord.BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)

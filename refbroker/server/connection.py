@@ -77,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
 
     Parameters:
         server: the server that accepted it.
+        listener: the name of the listener that accepted it.
 
     Attributes:
         peer: the client's address, for log messages.
@@ -85,8 +86,9 @@ class Connection(asyncio.BufferedProtocol):
         closed_for: the reason for closing, once closed.
     """
 
-    def __init__(self, server: ConnectionListener) -> None:
+    def __init__(self, server: ConnectionListener, listener: str) -> None:
         self.peer = "?"
+        self.listener = listener
         self.last_active_ns = 0
         self.client_software = ("", "")
         self.closed_for = Closed.CLIENT

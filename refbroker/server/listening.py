@@ -1,6 +1,6 @@
 """Accepts a broker's connections: from a listening socket, or from the network that a test provides.
 
-Not implemented: TLS and several listeners.
+Not implemented: TLS.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Listener(Protocol):
 
 
 class ListenerFactory(Protocol):
-    """Creates the broker's listener."""
+    """Creates the broker's listeners."""
 
     def bind(self, host: str, port: int, settings: Mapping[str, str]) -> Listener:
         """Bind a port without accepting connections yet; 0 picks a free one.

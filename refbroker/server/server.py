@@ -1,14 +1,15 @@
 """Listens, keeps the connections, and closes idle ones.
 
-Not implemented: TLS, several listeners, and connection limits for each address.
+Not implemented: TLS, and connection limits for each address or listener.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from time import perf_counter_ns
 
 from refbroker.config import BrokerConfig
@@ -24,13 +25,13 @@ CLOSE_SECONDS = 1.0
 
 
 class Server:
-    """The broker's listening socket and its connections.
+    """The broker's listening sockets and its connections.
 
     Parameters:
         config: the broker's settings.
         dispatcher: handles the requests.
         metrics: counts the connections.
-        listener: a bound port.
+        listeners: a bound port for each listener, by its name.
         make_room: closes files that need not be open; returns whether there was one.
 
     Attributes:
@@ -44,7 +45,7 @@ class Server:
         config: BrokerConfig,
         dispatcher: Dispatcher,
         metrics: BrokerMetrics,
-        listener: Listener,
+        listeners: Mapping[str, Listener],
         make_room: Callable[[], bool],
     ) -> None:
         self.config = config
@@ -55,12 +56,13 @@ class Server:
         self.connections: dict[Connection, None] = {}
         self.stopping = False
         self._empty = asyncio.Event()
-        self._listener = listener
+        self._listeners = listeners
 
     async def start(self) -> None:
         """Accept connections."""
         backlog = self.config.integer("socket.listen.backlog.size")
-        await self._listener.start(lambda: Connection(self), max(backlog, 128))
+        for name, listener in self._listeners.items():
+            await listener.start(partial(Connection, self, name), max(backlog, 128))
 
     def opened(self, connection: Connection) -> None:
         """Record a new connection; close it if there are too many."""
@@ -113,7 +115,8 @@ class Server:
 
     async def stop_accepting(self) -> None:
         """Accept no more connections; those accepted already are recorded before this returns."""
-        await self._listener.stop_accepting()
+        for listener in self._listeners.values():
+            await listener.stop_accepting()
         self._stop_listening()
 
     def abort(self) -> None:
@@ -124,4 +127,5 @@ class Server:
 
     def _stop_listening(self) -> None:
         self.stopping = True
-        self._listener.close()
+        for listener in self._listeners.values():
+            listener.close()

@@ -128,7 +128,7 @@ inter.broker.listener.name string null * -
 kafka.metrics.polling.interval.secs int 10 1.. -
 kafka.metrics.reporters list "" * -
 leader.imbalance.check.interval.seconds long 300 1.. -
-listener.security.protocol.map string SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT * D
+listener.security.protocol.map string SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT * AD
 listeners list PLAINTEXT://:9092 nonempty AD
 log.cleaner.backoff.ms long 15000 0.. AD
 log.cleaner.dedupe.buffer.size long 134217728 * AD

@@ -27,9 +27,10 @@ import anyio.to_thread
 
 from kclient.errors import IllegalStateError
 from refbroker.broker import Broker
-from refbroker.config import LOOPBACK, PLAINTEXT, BrokerConfig, parse_listener
+from refbroker.config import BrokerConfig
 from refbroker.log import Files, PartitionLog
 from refbroker.runtime.clock import Clock
+from refbroker.settings.listeners import LOOPBACK, PLAINTEXT, parse_listener
 from refbroker.settings.values import parse_list
 from refbroker.testing import hosts
 from refbroker.testing.control.clock import ClockMethods, LocalClock
@@ -83,7 +84,8 @@ class RefBroker:
         self._data_dir = Path(tempfile.mkdtemp(prefix="refbroker-")) if data_dir is None else Path(data_dir)
         self._disk = disk
         self._files = disk or Files(durable=not self._temporary if durable is None else durable)
-        self._port = port
+        self._first_port = port
+        self._ports: dict[str, int] = {}
         self._host = hosts.current()
         self._time = Clock(self._host.time_ms)
         self.faults = Faults()
@@ -100,20 +102,14 @@ class RefBroker:
             raise
 
     def _config(self) -> BrokerConfig:
-        own = f"{PLAINTEXT}://{LOOPBACK}:{self._port}"
+        own = f"{PLAINTEXT}://{LOOPBACK}:{self._first_port}"
         settings = {"listeners": own, "log.dirs": str(self._data_dir), INITIAL_DELAY: "0", **self._settings}
-        config = BrokerConfig(settings)
-        listener = config.listener
-        if listener.port == 0 and self._port:
-            # The port that was picked at the first start; a controller's listener does not change.
-            texts = [
-                str(listener._replace(port=self._port)) if parse_listener(text) == listener else text
-                for text in parse_list(settings["listeners"])
-            ]
-            config = BrokerConfig({**settings, "listeners": ",".join(texts)})
+        given = map(parse_listener, parse_list(settings["listeners"]))
+        # The ports that were picked at the first start are kept.
+        kept = [one if one.port else one._replace(port=self._ports.get(one.name, 0)) for one in given]
+        config = BrokerConfig({**settings, "listeners": ",".join(map(str, kept))})
         config.check_runnable()
-        advertised = config.advertised(self._port)
-        self._address = f"[{advertised.host}]" if ":" in advertised.host else advertised.host
+        self._listeners = config.listeners
         return config
 
     @property
@@ -123,13 +119,25 @@ class RefBroker:
 
     @property
     def port(self) -> int:
-        """The port it listens on; 0 before the first start."""
-        return self._port
+        """The port of its first listener; 0 before the first start, if it is to pick one."""
+        first = self._listeners.all[0]
+        return self._ports.get(first.name, first.port)
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients."""
-        return f"{self._address}:{self._port}"
+        """The address for clients of its first listener."""
+        return self.address(self._listeners.all[0].name)
+
+    def address(self, listener: str) -> str:
+        """Return the address for the clients of a listener.
+
+        Raises:
+            IllegalStateError: it advertises no address of such a listener, or picks its port at the first start.
+        """
+        for name, host, port in self._listeners.advertised(self._ports):
+            if name == listener:
+                return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        raise IllegalStateError(f"the broker advertises no address of a listener {listener}")
 
     @property
     def is_running(self) -> bool:
@@ -189,7 +197,7 @@ class RefBroker:
         except BaseException as error:  # noqa: BLE001 - it is raised in the thread that called start
             started.set_exception(error)
             return
-        self._port = self._broker.port
+        self._ports = dict(self._broker.ports)
         started.set_result(None)
         await self._ended.wait()
 

@@ -21,6 +21,7 @@ from refbroker.config import BrokerConfig
 from refbroker.log import FileRange, Files
 from refbroker.runtime.clock import Clock
 from refbroker.server.dispatch import Dispatcher, PendingResponse
+from refbroker.settings.listeners import PLAINTEXT
 from refbroker.testing.faults import Faults
 from refbroker.testing.faults.injection import FaultInjection
 
@@ -41,9 +42,10 @@ class Harness:
         self.open()
 
     def open(self) -> None:
-        self.broker = build(BrokerConfig(self.settings), self.clock, self.files, random.SystemRandom(), 9092)
+        ports = {PLAINTEXT: 9092}
+        self.broker = build(BrokerConfig(self.settings), self.clock, self.files, random.SystemRandom(), ports)
         self.dispatcher = Dispatcher(self.broker, FaultInjection(self.faults))
-        self.connection: Any = SimpleNamespace(peer="test", client_software=("", ""))
+        self.connection: Any = SimpleNamespace(peer="test", listener=PLAINTEXT, client_software=("", ""))
 
     def restart(self, *, clean: bool = True) -> None:
         self._forget()

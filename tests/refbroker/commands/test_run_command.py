@@ -28,8 +28,8 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
     file.write_text(FILE)
     found = settings("--config", str(file), "--set", "num.partitions=5", "--data-dir", "/b")
     assert (found["num.partitions"], found["log.dirs"]) == ("5", "/b")
-    assert BrokerConfig(found).listener == ("CLIENTS", "0.0.0.0", 9092)
-    assert BrokerConfig(found).advertised(9092) == ("CLIENTS", "example.com", 9092)
+    assert BrokerConfig(found).listeners.all[0] == ("CLIENTS", "0.0.0.0", 9092)
+    assert BrokerConfig(found).listeners.advertised({})[0] == ("CLIENTS", "example.com", 9092)
 
 
 @pytest.mark.parametrize(

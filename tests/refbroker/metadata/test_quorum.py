@@ -288,7 +288,7 @@ async def test_the_metadata_log_is_where_it_is_asked_to_be(tmp_path: Path, among
     }
 
     def start() -> BrokerParts:
-        return build(BrokerConfig(settings), Clock(), FILES, random.SystemRandom(), 9092)
+        return build(BrokerConfig(settings), Clock(), FILES, random.SystemRandom(), {"PLAINTEXT": 9092})
 
     broker = start()
     assert (other / "__cluster_metadata-0" / "quorum-state").exists()

@@ -1,0 +1,170 @@
+"""The listeners of a broker: where it accepts connections, and the address of each that it advertises to clients.
+
+A client learns the addresses of the listener it is connected to. Thus clients inside and outside of a network, who need
+different addresses, use different listeners. Controllers' listeners (`controller.listener.names`) do not count: this
+broker is its own controller, within the process.
+
+Not implemented: other security protocols than PLAINTEXT.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kclient.errors import ConfigError
+from refbroker.settings.values import parse_list
+
+LOOPBACK = "127.0.0.1"
+PLAINTEXT = "PLAINTEXT"
+_ALL_ADDRESSES = frozenset({"", "0.0.0.0", "::"})
+
+
+class SecurityProtocol(enum.IntEnum):
+    """How the clients of a listener are secured, by the number in a broker's registration."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+
+class Listener(NamedTuple):
+    """An address to listen on, or to advertise to clients."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+class Listeners:
+    """The listeners for clients, as the settings have them.
+
+    Parameters:
+        settings: the broker's settings by name; missing ones have their defaults.
+
+    Attributes:
+        all: the listeners, in the order of the settings; port 0 picks a free port.
+
+    Raises:
+        ConfigError: there is none, or the settings of some contradict each other or are not implemented.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        text = settings.get("listeners", f"{PLAINTEXT}://{LOOPBACK}:9092")
+        controllers = controller_names(settings)
+        self.all = [listener for listener in map(parse_listener, parse_list(text)) if listener.name not in controllers]
+        if not self.all:
+            raise ConfigError(f"none of the listeners {text} is for clients")
+        self._protocols = _protocols(settings)
+        self._advertised = _advertised(settings, self.all, controllers)
+        self._check_distinct()
+        for listener in self.all:
+            if self.protocol(listener.name) != SecurityProtocol.PLAINTEXT:
+                raise ConfigError(
+                    f"the listener {listener} is not {PLAINTEXT}, which is the only security protocol of this broker"
+                )
+        between = settings.get("inter.broker.listener.name", "").upper()
+        if between and between not in self._advertised:
+            raise ConfigError(
+                f"inter.broker.listener.name={between} is not among the advertised listeners: "
+                f"{', '.join(self._advertised)}"
+            )
+
+    def protocol(self, name: str) -> SecurityProtocol:
+        """Return the security protocol of a listener.
+
+        Raises:
+            ConfigError: the settings name none, or one that does not exist.
+        """
+        found = self._protocols.get(name, name)
+        if found in SecurityProtocol.__members__:
+            return SecurityProtocol[found]
+        if found == name:
+            missing = f"{name}:{PLAINTEXT}"
+            raise ConfigError(
+                f"the listener {name} has no security protocol: add {missing} to listener.security.protocol.map"
+            )
+        raise ConfigError(
+            f"listener.security.protocol.map has {name}:{found}, which is none of the security protocols "
+            f"{', '.join(SecurityProtocol.__members__)}"
+        )
+
+    def advertised(self, ports: Mapping[str, int]) -> list[Listener]:
+        """Return the addresses to advertise; a listener that `advertised.listeners` lacks has none.
+
+        Parameters:
+            ports: the port of each listener by its name, for addresses without one; a missing one is 0.
+        """
+        found = [self._advertised[listener.name] for listener in self.all if listener.name in self._advertised]
+        return [
+            listener if listener.port else listener._replace(port=ports.get(listener.name, 0)) for listener in found
+        ]
+
+    def _check_distinct(self) -> None:
+        """Check that no two listeners have the same name, or the same port at the same address."""
+        names = [listener.name for listener in self.all]
+        if len(set(names)) < len(names):
+            raise ConfigError(f"each listener needs a name of its own: {', '.join(map(str, self.all))}")
+        taken: dict[tuple[int, bool], Listener] = {}
+        for listener in self.all:
+            if listener.port == 0:
+                continue
+            # A port may be used twice, once with an IPv4 and once with an IPv6 address.
+            other = taken.setdefault((listener.port, ":" in listener.host), listener)
+            if other is not listener:
+                raise ConfigError(f"the listeners {other} and {listener} have the same port")
+
+
+def parse_listener(text: str) -> Listener:
+    """Parse `NAME://host:port`; names are in capitals.
+
+    Raises:
+        ConfigError: the text has another form.
+    """
+    name, slashes, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not slashes or not colon or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"a listener has the form NAME://host:port, unlike {text!r}")
+    return Listener(name.upper(), host.strip("[]"), int(port))
+
+
+def controller_names(settings: Mapping[str, str]) -> list[str]:
+    """Return the names of the controllers' listeners."""
+    return [name.upper() for name in parse_list(settings.get("controller.listener.names", ""))]
+
+
+def _protocols(settings: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for part in parse_list(settings.get("listener.security.protocol.map", "")):
+        name, colon, protocol = part.partition(":")
+        if not colon:
+            raise ConfigError(f"listener.security.protocol.map has the form NAME:PROTOCOL,..., unlike {part!r}")
+        found[name.strip().upper()] = protocol.strip().upper()
+    return found
+
+
+def _advertised(settings: Mapping[str, str], listeners: list[Listener], controllers: list[str]) -> dict[str, Listener]:
+    """Return the advertised addresses by name; port 0 stands for the port of the listener."""
+    given = [parse_listener(text) for text in parse_list(settings.get("advertised.listeners", ""))]
+    if not given:
+        return {
+            listener.name: listener._replace(host=LOOPBACK) if listener.host in _ALL_ADDRESSES else listener
+            for listener in listeners
+        }
+    found = {listener.name: listener for listener in given if listener.name not in controllers}
+    names = [listener.name for listener in listeners]
+    strange = [name for name in found if name not in names]
+    if strange:
+        raise ConfigError(
+            f"advertised.listeners names {', '.join(strange)}, which is not among the listeners: {', '.join(names)}"
+        )
+    for listener in found.values():
+        if listener.host in _ALL_ADDRESSES:
+            raise ConfigError(f"no client can connect to {listener}: advertised.listeners needs a host name or address")
+    return found

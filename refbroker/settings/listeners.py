@@ -159,6 +159,8 @@ def _advertised(settings: Mapping[str, str], listeners: list[Listener], controll
         }
     found = {listener.name: listener for listener in given if listener.name not in controllers}
     names = [listener.name for listener in listeners]
+    if not found:
+        raise ConfigError(f"advertised.listeners names none of the listeners for clients: {', '.join(names)}")
     strange = [name for name in found if name not in names]
     if strange:
         raise ConfigError(

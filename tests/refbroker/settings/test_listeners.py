@@ -77,6 +77,10 @@ def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
             "advertised.listeners names EXTERNAL, which is not among the listeners: PLAINTEXT",
         ),
         (
+            {"advertised.listeners": "CONTROLLER://a:9093", "controller.listener.names": "CONTROLLER"},
+            "advertised.listeners names none of the listeners for clients: PLAINTEXT",
+        ),
+        (
             {"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"},
             "no client can connect to PLAINTEXT://0.0.0.0:9092: advertised.listeners needs a host name or address",
         ),
@@ -95,6 +99,7 @@ def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
         "name",
         "port",
         "unknown advertised listener",
+        "only a controller's advertised",
         "wildcard advertised",
         "between brokers",
     ],

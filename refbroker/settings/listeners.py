@@ -52,7 +52,7 @@ class Listeners:
         all: the listeners, in the order of the settings; port 0 picks a free port.
 
     Raises:
-        ConfigError: there is none, or the settings of some contradict each other or are not implemented.
+        ConfigError: no listener is for clients, or settings contradict each other or are not implemented.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -91,7 +91,7 @@ class Listeners:
                 f"the listener {name} has no security protocol: add {missing} to listener.security.protocol.map"
             )
         raise ConfigError(
-            f"listener.security.protocol.map has {name}:{found}, which is none of the security protocols "
+            f"listener.security.protocol.map has {name}:{found}, which is not a security protocol; they are "
             f"{', '.join(SecurityProtocol.__members__)}"
         )
 

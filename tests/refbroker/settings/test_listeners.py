@@ -62,7 +62,7 @@ def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
         ),
         ({"listeners": "SSL://127.0.0.1:9092"}, "the listener SSL://127.0.0.1:9092 is not PLAINTEXT, which is"),
         ({"listeners": "INSIDE://:9092"}, "add INSIDE:PLAINTEXT to listener.security.protocol.map"),
-        ({MAP: "PLAINTEXT:TLS"}, "has PLAINTEXT:TLS, which is none of the security protocols PLAINTEXT, SSL, SASL"),
+        ({MAP: "PLAINTEXT:TLS"}, "has PLAINTEXT:TLS, which is not a security protocol; they are PLAINTEXT, SSL"),
         ({MAP: "PLAINTEXT"}, "listener.security.protocol.map has the form NAME:PROTOCOL,..., unlike 'PLAINTEXT'"),
         (
             {"listeners": "PLAINTEXT://a:9092,PLAINTEXT://b:9093"},

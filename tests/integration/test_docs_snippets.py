@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -122,9 +122,14 @@ class Shell:
 
     def interrupt(self, line: str) -> None:
         """Run a command until it has printed a line, and end it with Ctrl-C."""
-        with self._started(line) as process, Producer(bootstrap_servers=self._servers) as producer:
+        with (
+            self._started(line) as process,
+            Producer(bootstrap_servers=self._servers) as producer,
+            selectors.DefaultSelector() as output,
+        ):
             assert process.stdout is not None
-            while not select.select([process.stdout], [], [], 0.1)[0]:
+            output.register(process.stdout, selectors.EVENT_READ)
+            while not output.select(0.1):
                 assert process.poll() is None, process.communicate()
                 for partition in range(6):
                     producer.send("orders", b"{}", partition=partition)

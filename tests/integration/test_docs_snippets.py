@@ -55,7 +55,14 @@ def test_the_commands_of_readme_run_in_order(shell: Shell) -> None:
         shell.run(line)
 
 
-@pytest.mark.parametrize("section", commands_of_sections(COMMAND_LINE))
+@pytest.mark.parametrize(
+    "section",
+    [
+        # Its commands run until Ctrl-C, each a new process.
+        pytest.param(section, marks=pytest.mark.nightly) if section == "Consume" else section
+        for section in commands_of_sections(COMMAND_LINE)
+    ],
+)
 def test_the_commands_of_the_command_line_run(section: str, shell: Shell) -> None:
     if section != "Topics":
         shell.prepare()

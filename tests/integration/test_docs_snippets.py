@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -67,14 +67,16 @@ def test_the_commands_of_the_command_line_run(section: str, shell: Shell) -> Non
     if section != "Topics":
         shell.prepare()
     for line in commands_of_sections(COMMAND_LINE)[section]:
-        if line.startswith("kclient consume") and not any(f" {option} " in f"{line} " for option in ENDING):
-            shell.interrupt(line)
-        else:
+        options = set(line.split())
+        if not line.startswith("kclient consume") or options & {"-e", "--exit-at-end"}:
             shell.run(line)
+        elif options & {"-n", "--count"}:
+            shell.run_while_records_arrive(line)
+        else:
+            shell.interrupt(line)
 
-
-ENDING = ("-e", "--exit-at-end", "-n", "--count")
-"""The options with which `kclient consume` ends by itself."""
+PACE = 0.1
+"""Seconds between the records that arrive while a command runs."""
 
 STORED = 4711
 """The offset of the open transaction in the page of the command line."""
@@ -127,6 +129,19 @@ class Shell:
             _, errors = process.communicate(timeout=PROCESS)
             assert (process.returncode, b"Traceback" in errors) == (0, False), f"{line}\n{errors.decode()}"
 
+    def run_while_records_arrive(self, line: str) -> None:
+        """Run a command that ends after a number of records, more than a group may find uncommitted."""
+        with self._started(line) as process, Producer(bootstrap_servers=self._servers) as producer:
+            for _ in range(int(PROCESS / PACE)):
+                self._send_records(producer)
+                with suppress(subprocess.TimeoutExpired):
+                    _, errors = process.communicate(timeout=PACE)
+                    break
+            else:
+                process.kill()
+                pytest.fail(f"still running: {line}")
+            assert (process.returncode, b"Traceback" in errors) == (0, False), f"{line}\n{errors.decode()}"
+
     def interrupt(self, line: str) -> None:
         """Run a command until it has printed a line, and end it with Ctrl-C."""
         with (
@@ -136,10 +151,9 @@ class Shell:
         ):
             assert process.stdout is not None
             output.register(process.stdout, selectors.EVENT_READ)
-            while not output.select(0.1):
+            while not output.select(PACE):
                 assert process.poll() is None, process.communicate()
-                for partition in range(6):
-                    producer.send("orders", b"{}", partition=partition)
+                self._send_records(producer)
             os.killpg(process.pid, signal.SIGINT)
             _, errors = process.communicate(timeout=PROCESS)
             assert (process.returncode, b"Traceback" in errors) == (130, False), f"{line}\n{errors.decode()}"
@@ -147,6 +161,11 @@ class Shell:
     def close(self) -> None:
         """Close the producers, one of which has been fenced."""
         self._open.close()
+
+    @staticmethod
+    def _send_records(producer: Producer) -> None:
+        for partition in range(6):
+            producer.send("orders", b"{}", partition=partition)
 
     def _started(self, line: str) -> subprocess.Popen[bytes]:
         command = re.sub(r"kafka-\d:9092(,kafka-\d:9092)*", self._servers, line)

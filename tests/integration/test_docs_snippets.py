@@ -75,6 +75,7 @@ def test_the_commands_of_the_command_line_run(section: str, shell: Shell) -> Non
         else:
             shell.interrupt(line)
 
+
 PACE = 0.1
 """Seconds between the records that arrive while a command runs."""
 

@@ -22,6 +22,13 @@ BoundDeserializer = Callable[[bytes, str, tuple[tuple[str, bytes | None], ...]],
 """Takes the bytes, the topic and the headers."""
 
 
+def check_signatures(**functions: Callable[..., Any] | None) -> None:
+    """Check serializers and deserializers by the option that each is given as; see `takes_context`."""
+    for option, function in functions.items():
+        if function is not None:
+            takes_context(function, option)
+
+
 def takes_context(function: Callable[..., Any], option: str) -> bool:
     """Return whether a serializer or deserializer receives the context.
 

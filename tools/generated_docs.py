@@ -44,7 +44,7 @@ def _limits(option: config.Option) -> str:
     if option.choices:
         return ", ".join(f"`{choice!r}`" for choice in option.choices)
     low = "" if option.minimum is None else f"from {option.minimum}"
-    high = "" if option.maximum in (None, config.INT_MAX, config.LONG_MAX) else f"to {option.maximum}"
+    high = "" if option.maximum in (None, config.options.INT_MAX, config.options.LONG_MAX) else f"to {option.maximum}"
     limits = " ".join(part for part in (low, high, option.unit) if part)
     return limits if option.special is None else f"{limits}, or {option.special}"
 

@@ -79,7 +79,7 @@ def test_an_option_of_another_client_names_what_takes_its_place(option: str, mea
         ("partitioner.class", "; did you mean 'partitioner'?"),
         ("interceptors", "; did you mean 'interceptor.classes'?"),
         ("max.poll.records", " here: consumers have max_poll_records"),
-        ("default.api.timeout.ms", " here: consumers and admins have default_api_timeout_ms"),
+        ("default.api.timeout.ms", " here: admins and consumers have default_api_timeout_ms"),
     ],
 )
 def test_properties_name_what_is_meant_in_their_own_form(option: str, meant: str) -> None:

@@ -11,7 +11,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-NOT_YET = {"TLS and SASL": ("security_providers", "sasl_", "ssl_", "enable_ssl_", "enable_sasl_")}
+NOT_YET = {"SASL": ("sasl_", "enable_sasl_")}
 """Features that are not implemented, with the prefixes of their options."""
 
 ELSEWHERE = {
@@ -46,6 +46,18 @@ ELSEWHERE = {
     "socket_receive_buffer_bytes": "receive_buffer_bytes",
     "socket_send_buffer_bytes": "send_buffer_bytes",
     "socket_timeout_ms": "request_timeout_ms",
+    "ssl_ca_location": "ssl_truststore_location",
+    "ssl_ca_pem": "ssl_truststore_certificates",
+    "ssl_cafile": "ssl_truststore_location",
+    "ssl_certfile": "ssl_keystore_certificate_chain",
+    "ssl_certificate_location": "ssl_keystore_certificate_chain",
+    "ssl_certificate_pem": "ssl_keystore_certificate_chain",
+    "ssl_check_hostname": "ssl_endpoint_identification_algorithm",
+    "ssl_ciphers": "ssl_cipher_suites",
+    "ssl_key_location": "ssl_keystore_key",
+    "ssl_key_pem": "ssl_keystore_key",
+    "ssl_keyfile": "ssl_keystore_key",
+    "ssl_password": "ssl_key_password",
     "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
     "transaction_id": "transactional_id",
 }
@@ -57,6 +69,7 @@ _LOGGING = "use Python's logging, with the logger 'kclient'"
 _SOCKETS = "the client opens its own sockets"
 _TOPICS = 'pass topics where they are used: Consumer("orders", ...), send("orders", ...)'
 _PROXY = "the client connects directly to the brokers"
+_OPENSSL = "TLS is that of Python's ssl module; pass ssl_context for settings that have no option"
 
 INSTEAD = {
     "api_version": _VERSIONS,
@@ -76,6 +89,8 @@ INSTEAD = {
     "delivery_report_only_error": "send(on_delivery=) receives the result of each record, and flush() raises errors",
     "dr_cb": "send(on_delivery=) receives the result of each record",
     "dr_msg_cb": "send(on_delivery=) receives the result of each record",
+    "enable_ssl_certificate_verification": "certificates are always verified; "
+    "ssl_endpoint_identification_algorithm decides whether for the host as well",
     "enable_incremental_fetch_sessions": "fetch sessions are always used if the broker supports them",
     "enable_metrics_push": _METRICS,
     "enable_partition_eof": "health() and current_lag() show when a partition has been read to its end",
@@ -108,6 +123,15 @@ INSTEAD = {
     "socket_nagle_disable": _SOCKETS,
     "socket_options": _SOCKETS,
     "socks5_proxy": _PROXY,
+    "security_providers": _OPENSSL,
+    "ssl_crl_location": _OPENSSL,
+    "ssl_crlfile": _OPENSSL,
+    "ssl_engine_factory_class": _OPENSSL,
+    "ssl_keymanager_algorithm": _OPENSSL,
+    "ssl_protocol": "ssl_enabled_protocols names the versions of TLS to allow",
+    "ssl_provider": _OPENSSL,
+    "ssl_secure_random_implementation": _OPENSSL,
+    "ssl_trustmanager_algorithm": _OPENSSL,
     "statistics_interval_ms": _METRICS,
     "stats_cb": _METRICS,
     "timeout": "pass a timeout in seconds to the calls that wait",

@@ -65,6 +65,17 @@ class NotKafkaError(KafkaError, ConnectionError, name="NOT_KAFKA", fatal=True):
     """The peer responded with something other than Kafka's protocol, such as HTTP or TLS."""
 
 
+class SslAuthenticationError(AuthenticationError, ConnectionError, name="SSL_AUTHENTICATION_FAILED"):
+    """The TLS handshake failed: the broker's certificate is not trusted, or the broker refused the client's.
+
+    The client keeps trying at intervals of reconnect_backoff_max_ms, so that it recovers once the certificates are
+    right.
+    """
+
+    # The client found this, not a broker.
+    code = None  # type: ignore[assignment]
+
+
 class ForkError(KafkaError, RuntimeError, name="FORKED", fatal=True):
     """The client was made before a fork, and its network thread is not in the child; make one in each process."""
 

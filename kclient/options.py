@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from kclient.config import ConnectivityCallback, StallCallback
+from kclient.security.secret import Secret
 from kclient.serialization import Deserializer, Serializer
 
 
@@ -18,7 +19,6 @@ class ClientOptions(TypedDict, total=False):
 
     bootstrap_servers: str | Sequence[str]
     client_id: str
-    security_protocol: str
     client_dns_lookup: str
     request_timeout_ms: int
     reconnect_backoff_ms: int
@@ -33,6 +33,21 @@ class ClientOptions(TypedDict, total=False):
     metadata_recovery_rebootstrap_trigger_ms: int
     send_buffer_bytes: int
     receive_buffer_bytes: int
+    security_protocol: str
+    ssl_truststore_location: str | None
+    ssl_truststore_certificates: str | None
+    ssl_truststore_type: str | None
+    ssl_truststore_password: str | Secret | None
+    ssl_keystore_location: str | None
+    ssl_keystore_type: str | None
+    ssl_keystore_password: str | Secret | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_keystore_key: str | Secret | None
+    ssl_key_password: str | Secret | None
+    ssl_endpoint_identification_algorithm: str
+    ssl_enabled_protocols: str | Sequence[str]
+    ssl_cipher_suites: str | Sequence[str]
+    ssl_context: Any
     on_connectivity_change: ConnectivityCallback | None
 
 

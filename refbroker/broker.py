@@ -31,6 +31,7 @@ from refbroker.runtime.threads import in_thread
 from refbroker.server.dispatch import Dispatcher, Interceptor
 from refbroker.server.listening import Listener, ListenerFactory, SocketListeners
 from refbroker.server.server import Server
+from refbroker.server.tls import tls_listeners
 from refbroker.settings.listeners import LOOPBACK
 
 logger = logging.getLogger(__name__)
@@ -100,11 +101,12 @@ class Broker:
 
         Raises:
             OSError: a port is in use or an address is not local.
-            ConfigError: the settings contradict each other.
+            ConfigError: the settings contradict each other, or certificates cannot be used.
             KafkaStorageError: a data directory is in use, or a disk fails.
             InconsistentClusterIdError: a data directory belongs to another cluster or node.
         """
         config.check_runnable()
+        tls = tls_listeners(config)
         config.log_stored()
         raise_file_limit()
         files = files or Files()
@@ -121,7 +123,7 @@ class Broker:
                 listener.close()
             raise
         dispatcher = Dispatcher(parts, interceptor)
-        server = Server(config, dispatcher, parts.metrics, bound, files.spare_files.release)
+        server = Server(config, dispatcher, parts.metrics, bound, tls, files.spare_files.release)
         broker = cls(parts, server, ports)
         try:
             await broker._serve()

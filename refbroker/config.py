@@ -3,7 +3,7 @@
 It uses Kafka's names; an unknown name is an error that suggests the nearest one. Settings that are stored but have no
 effect are logged when the broker starts. Settings that it would have to disobey are refused.
 
-Elsewhere: the listeners (`settings.listeners`). Not implemented: TLS and SASL.
+Elsewhere: the listeners (`settings.listeners`). Not implemented: SASL, authorization.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kclient.errors import ConfigError, InvalidConfigurationError
 from refbroker.log import LogConfig
 from refbroker.settings.cross_checks import check_broker
 from refbroker.settings.definitions import broker_settings
+from refbroker.settings.dynamic import base_name
 from refbroker.settings.effective import BrokerLayers, topic_texts
 from refbroker.settings.hints import broker_synonym, nearest
 from refbroker.settings.listeners import Listeners
@@ -79,8 +80,10 @@ class BrokerConfig:
         for name, value in self.static.items():
             setting = known.get(name)
             if setting is None:
-                if name.startswith(LISTENER_PREFIX):
+                setting = known.get(base_name(name))
+                if setting is None and name.startswith(LISTENER_PREFIX):
                     continue
+            if setting is None:
                 like = broker_synonym(name) or nearest(name, known)
                 raise ConfigError(f"the broker has no setting {name}{f'; did you mean {like}?' if like else ''}")
             try:
@@ -144,6 +147,11 @@ class BrokerConfig:
     def text(self, name: str) -> str | None:
         """Return the value of a setting, None when it has none."""
         return self.layers.value(name)
+
+    def listener_text(self, listener: str, name: str) -> str | None:
+        """Return the value of a setting for a listener: its own, `listener.name.LISTENER.NAME`, or that for all."""
+        own = self.layers.set_values.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}")
+        return self.text(name) if own is None else own
 
     def integer(self, name: str) -> int:
         """Return the value of a numeric setting.

@@ -14,10 +14,19 @@ from kclient._misuse import is_coroutine_function, should_be_instance
 from kclient._properties import read_properties
 from kclient._unknown_options import unknown_option
 from kclient.config.options import Option, check_value, hints, milliseconds, option_of, parse_value, size
+from kclient.config.security import (
+    NOT_YET,
+    PLAINTEXT,
+    PROTOCOLS,
+    SECRETS,
+    SSL_DEFAULTS,
+    STORE_TYPES,
+    names,
+    secret,
+)
 from kclient.errors import ConfigError
-
-_PROTOCOLS_TO_COME = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""The values of security_protocol that Kafka has and this version does not implement yet."""
+from kclient.security.secret import Secret
+from kclient.security.settings import TlsSettings
 
 ConnectivityCallback = Callable[[Any], Any]
 """A function that takes a Connectivity."""
@@ -37,9 +46,6 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "localhost:9092"
     client_id: Annotated[str, Option("The client's name in the logs, quotas and metrics of brokers.")] = "kclient"
-    security_protocol: Annotated[
-        str, Option('How connections are secured. Only "PLAINTEXT", in any case, is implemented so far.')
-    ] = "PLAINTEXT"
     client_dns_lookup: Annotated[
         str,
         Option(
@@ -72,6 +78,53 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
     ] = 300_000
     send_buffer_bytes: Annotated[int, size("SO_SNDBUF of the sockets; -1 for the system's default.", -1)] = -1
     receive_buffer_bytes: Annotated[int, size("SO_RCVBUF of the sockets; -1 for the system's default.", -1)] = -1
+    security_protocol: Annotated[
+        str,
+        Option('How connections are secured: "PLAINTEXT" or "SSL" (TLS), in any case.'),
+    ] = "PLAINTEXT"
+    ssl_truststore_location: Annotated[
+        str | None,
+        Option("A file of the certificates to trust, PEM or PKCS12; None for those of the system."),
+    ] = None
+    ssl_truststore_certificates: Annotated[str | None, Option("The certificates to trust, as PEM text.")] = None
+    ssl_truststore_type: Annotated[
+        str | None,
+        Option("Accepted as in Java and not needed: the format is recognized by the content.", choices=STORE_TYPES),
+    ] = None
+    ssl_truststore_password: Annotated[str | Secret | None, Option("The password of a PKCS12 truststore.")] = None
+    ssl_keystore_location: Annotated[
+        str | None,
+        Option("A file of this client's certificate chain and key, PEM or PKCS12, for brokers that ask for one."),
+    ] = None
+    ssl_keystore_type: Annotated[
+        str | None,
+        Option("Accepted as in Java and not needed: the format is recognized by the content.", choices=STORE_TYPES),
+    ] = None
+    ssl_keystore_password: Annotated[str | Secret | None, Option("The password of a PKCS12 keystore.")] = None
+    ssl_keystore_certificate_chain: Annotated[
+        str | None, Option("This client's certificate chain, as PEM text or the path of a PEM file.")
+    ] = None
+    ssl_keystore_key: Annotated[
+        str | Secret | None, Option("The key of the certificate, as PEM text or the path of a PEM file.")
+    ] = None
+    ssl_key_password: Annotated[str | Secret | None, Option("The password of the key.")] = None
+    ssl_endpoint_identification_algorithm: Annotated[
+        str,
+        Option(
+            'Whether the certificate must be for the host that the client connects to: "https", or "" for any host.',
+            choices=("https", ""),
+        ),
+    ] = "https"
+    ssl_enabled_protocols: Annotated[
+        str | Sequence[str], Option("The versions of TLS to allow: names, or one string with commas between them.")
+    ] = ("TLSv1.2", "TLSv1.3")
+    ssl_cipher_suites: Annotated[
+        str | Sequence[str],
+        Option("The cipher suites to allow, by Java's or OpenSSL's names; none for OpenSSL's choice."),
+    ] = ()
+    ssl_context: Annotated[
+        Any, Option("An ssl.SSLContext made by the application, instead of the other ssl options; None for theirs.")
+    ] = None
     on_connectivity_change: Annotated[
         ConnectivityCallback | None,
         Option(
@@ -85,19 +138,63 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
         servers = self.bootstrap_servers
         if not isinstance(servers, Sequence):
             raise ConfigError(f'bootstrap_servers must be "host:port,host:port" or a sequence of them, not {servers!r}')
+        for name in SECRETS:
+            value = getattr(self, name)
+            if isinstance(value, str):
+                msgspec.structs.force_setattr(self, name, Secret(value))
+            elif not (value is None or isinstance(value, Secret)):
+                raise ConfigError(f"{name} must be str or Secret, not {type(value).__name__}")
         for name in self.__struct_fields__:
             check_value(name, annotations[name], getattr(self, name))
         if is_coroutine_function(self.on_connectivity_change):
             raise ConfigError(
                 "on_connectivity_change must be a plain function: nothing would await a coroutine function"
             )
-        protocol = self.security_protocol.upper()
-        if protocol in _PROTOCOLS_TO_COME:
+        self._check_security()
+
+    def _check_security(self) -> None:
+        protocol = self.protocol
+        if protocol in NOT_YET:
+            raise ConfigError(f'security_protocol="{protocol}" is not implemented yet; use "PLAINTEXT" or "SSL"')
+        if protocol not in PROTOCOLS:
+            raise ConfigError(f'security_protocol must be "PLAINTEXT" or "SSL", not {self.security_protocol!r}')
+        given = [name for name in self.__struct_fields__ if name.startswith("ssl_")]
+        given = [name for name in given if getattr(self, name) != SSL_DEFAULTS.get(name)]
+        if protocol == PLAINTEXT and given:
             raise ConfigError(
-                f'security_protocol="{protocol}" is not implemented yet. Use "PLAINTEXT" and a listener for it.'
+                f'{given[0]} has no effect with security_protocol="PLAINTEXT"; set security_protocol="SSL"'
             )
-        if protocol != "PLAINTEXT":
-            raise ConfigError(f'security_protocol must be "PLAINTEXT", not {self.security_protocol!r}')
+        if self.ssl_context is not None:
+            # Not at the top: a client without TLS does not need it.
+            import ssl
+
+            if not isinstance(self.ssl_context, ssl.SSLContext):
+                raise ConfigError(f"ssl_context must be an ssl.SSLContext or None, not {self.ssl_context!r}")
+            if given != ["ssl_context"]:
+                raise ConfigError(f"{given[0]} cannot be set together with ssl_context, which replaces it")
+        self.tls.check()
+
+    @property
+    def protocol(self) -> str:
+        """The security protocol in capitals."""
+        return self.security_protocol.upper()
+
+    @property
+    def tls(self) -> TlsSettings:
+        """The options of TLS, as `kclient.security` takes them."""
+        return TlsSettings(
+            option=str,
+            truststore_location=self.ssl_truststore_location,
+            truststore_certificates=self.ssl_truststore_certificates,
+            truststore_password=secret(self.ssl_truststore_password),
+            keystore_location=self.ssl_keystore_location,
+            keystore_password=secret(self.ssl_keystore_password),
+            keystore_certificate_chain=self.ssl_keystore_certificate_chain,
+            keystore_key=secret(self.ssl_keystore_key),
+            key_password=secret(self.ssl_key_password),
+            enabled_protocols=names(self.ssl_enabled_protocols),
+            cipher_suites=names(self.ssl_cipher_suites),
+        )
 
     @property
     def label(self) -> str:
@@ -125,12 +222,12 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(properties, Mapping):
             properties = read_properties(Path(properties))
         annotations = hints(cls)
-        names = {dotted_name(cls, name): name for name in cls.__struct_fields__}
+        dotted_names = {dotted_name(cls, name): name for name in cls.__struct_fields__}
         converted: dict[str, Any] = {}
         for dotted, value in properties.items():
-            if dotted not in names:
-                raise ConfigError(_unknown(dotted, cls, {name: dotted for dotted, name in names.items()}))
-            name = names[dotted]
+            if dotted not in dotted_names:
+                raise ConfigError(_unknown(dotted, cls, {name: dotted for dotted, name in dotted_names.items()}))
+            name = dotted_names[dotted]
             converted[name] = parse_value(dotted, annotations[name], value) if isinstance(value, str) else value
         return cls.from_options({**converted, **options})
 

@@ -78,9 +78,11 @@ cdef enum:
     FRAME = 1
     SENT = 2
     CLOSED = 3
+    BYTES = 6
 
 cdef enum:
     STAGED_BYTES = 32768  # frames up to here are copied out of one buffer per connection, larger ones read in place
+    RAW_BYTES = 262144  # read at a time from a channel that does not split them into frames
     PARTS_AT_ONCE = 64
     KEEP_GIL_BELOW = 65536  # bytes of a write
 
@@ -101,8 +103,10 @@ cdef struct Link:
     int connecting
     int events
     int error
+    int raw
     long long limit
     char* staged
+    size_t room
     size_t start
     size_t end
     char* body
@@ -126,6 +130,10 @@ cdef void examine(Link* link) noexcept nogil:
     """Examine the staged bytes: a whole frame, the start of a large one, or an invalid size."""
     cdef size_t there = link.end - link.start
     cdef long long size
+    if link.raw:
+        if there:
+            link.events |= HAS_FRAME
+        return
     if there < 4:
         if link.start and link.start == link.end:
             link.start = link.end = 0
@@ -165,7 +173,9 @@ cdef void read_some(Link* link) noexcept nogil:
             wanted = link.body_size - link.body_filled
         else:
             target = link.staged + link.end
-            wanted = STAGED_BYTES - link.end
+            wanted = link.room - link.end
+            if wanted == 0:  # raw bytes that were not handed out yet
+                return
         count = recv(link.fd, target, wanted, 0)
         if count < 0:
             if errno == EINTR:
@@ -185,7 +195,7 @@ cdef void read_some(Link* link) noexcept nogil:
         else:
             link.end += count
             examine(link)
-            if link.events & (HAS_FRAME | HAS_BAD_FRAME):
+            if link.events & (HAS_FRAME | HAS_BAD_FRAME) and not link.raw:
                 return
         if <size_t>count < wanted and link.body == NULL:
             return
@@ -262,7 +272,7 @@ cdef class Channel:
     cdef object sock
     cdef Link link
 
-    def __cinit__(self, Poller poller, object sock, object handler):
+    def __cinit__(self, Poller poller, object sock, object handler, bint raw):
         memset(&self.link, 0, sizeof(Link))
         self.poller = poller
         self.sock = sock
@@ -270,7 +280,9 @@ cdef class Channel:
         self.link.fd = sock.fileno()
         self.link.connecting = 1
         self.link.limit = 0x7FFFFFFF
-        self.link.staged = <char*>malloc(STAGED_BYTES)
+        self.link.raw = raw
+        self.link.room = RAW_BYTES if raw else STAGED_BYTES
+        self.link.staged = <char*>malloc(self.link.room)
         if self.link.staged == NULL:
             raise MemoryError
 
@@ -348,7 +360,7 @@ cdef class Channel:
         link.events &= ~HAS_WRITTEN
 
     cdef object take_frame(self):
-        """Return the next whole frame, or None."""
+        """Return the next whole frame, or raw bytes; or None."""
         cdef Link* link = &self.link
         cdef Frame frame
         cdef object small
@@ -362,6 +374,12 @@ cdef class Channel:
             frame.size = link.body_size
             link.body = NULL
             return memoryview(frame)
+        if link.raw:
+            if link.start == link.end:
+                return None
+            small = PyBytes_FromStringAndSize(link.staged, link.end)
+            link.start = link.end = 0
+            return small
         examine(link)
         if not link.events & HAS_FRAME:
             return None
@@ -387,7 +405,7 @@ cdef class Channel:
                 frame = self.take_frame()
                 if frame is None:
                     break
-                events.append((handler, FRAME, frame))
+                events.append((handler, BYTES if link.raw else FRAME, frame))
         if link.events & IS_FINISHED:
             events.append((handler, CLOSED, self.reason()))
             self.poller.forget(self)
@@ -442,8 +460,8 @@ cdef class Poller:
     def gil_wait_max(self):
         return self.gil_wait_max_ns / 1e9
 
-    def register(self, sock, handler):
-        cdef Channel channel = Channel(self, sock, handler)
+    def register(self, sock, handler, bint raw=False):
+        cdef Channel channel = Channel(self, sock, handler, raw)
         if self.count == self.room:
             self.grow(self.room * 2)
         self.links[self.count] = &channel.link

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from kclient.config.security import PLAINTEXT, PROTOCOLS
 from kclient.errors import ConfigError
 
 _SERVER = re.compile(
@@ -13,12 +14,13 @@ _SERVER = re.compile(
 _DEFAULT_PORT = 9092
 
 
-def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
+def parse_servers(servers: str | Sequence[str], protocol: str = PLAINTEXT) -> list[tuple[str, int]]:
     """Return the hosts and ports in `bootstrap_servers`.
 
     Parameters:
         servers: `host:port`, separated by commas or as a sequence; the port is 9092 if it is missing, and an IPv6
-            address is in brackets. A listener's `PLAINTEXT://` before the host is accepted.
+            address is in brackets. A listener's `PLAINTEXT://` before the host is accepted, if it is the protocol.
+        protocol: the security protocol.
 
     Returns:
         Hosts and ports, each pair once.
@@ -38,8 +40,10 @@ def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
         if match is None or text.isdigit():
             raise ConfigError(f'a bootstrap server is "host:port" (IPv6: "[::1]:9092"), not {text!r}')
         scheme = match["scheme"]
-        if scheme and scheme.upper() != "PLAINTEXT":
-            raise ConfigError(f"bootstrap server {text!r}: only plaintext listeners are supported, not {scheme}")
+        if scheme and scheme.upper() not in PROTOCOLS:
+            raise ConfigError(f"bootstrap server {text!r}: {scheme} is not one of {', '.join(PROTOCOLS)}")
+        if scheme and scheme.upper() != protocol:
+            raise ConfigError(f'bootstrap server {text!r} contradicts security_protocol="{protocol}"')
         port = int(match["port"] or _DEFAULT_PORT)
         if not 0 < port < 65536:
             raise ConfigError(f"bootstrap server {text!r}: a port is from 1 to 65535, not {port}")

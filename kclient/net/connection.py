@@ -24,7 +24,7 @@ from kclient.errors import (
     ProtocolError,
 )
 from kclient.metrics import Counter, Histogram
-from kclient.net.events import CLOSED, CONNECTED, FRAME, SENT, BadFrame, PeerClosed
+from kclient.net.events import CLOSED, CONNECTED, FRAME, SENT, TLS_STARTED, BadFrame, PeerClosed
 from kclient.net.failures import api_name, error_for_request
 from kclient.net.handshake import ApiRanges, Ask, Exchange, Setup, Step
 from kclient.net.manager import NEVER, Request
@@ -41,7 +41,6 @@ _log = logging.getLogger(__name__)
 
 SETUP_FRAME_LIMIT = 1 << 20
 """Bytes. No response during set-up is that large, but a peer that is not a Kafka broker may announce any size."""
-SILENT_ADVICE = "check that this is a plaintext listener of a Kafka broker, and that the broker is not overloaded"
 FRAME_LIMIT = 0x7FFFFFFF
 _LAST_CORRELATION_ID = 0x7FFFFFFF
 
@@ -51,6 +50,7 @@ class State(enum.Enum):
 
     NEW = "new"
     CONNECTING = "connecting"
+    TLS_HANDSHAKE = "TLS handshake"
     SETTING_UP = "setting up"
     READY = "ready"
     CLOSED = "closed"
@@ -60,6 +60,7 @@ class Event(enum.Enum):
     """The events that change the state of a connection."""
 
     CONNECT = "connect"
+    START_TLS = "start TLS"
     CONNECTED = "connected"
     SET_UP = "set up"
     CLOSE = "close"
@@ -69,7 +70,12 @@ STATES = StateTable(
     "connection",
     {
         State.NEW: {Event.CONNECT: State.CONNECTING, Event.CLOSE: State.CLOSED},
-        State.CONNECTING: {Event.CONNECTED: State.SETTING_UP, Event.CLOSE: State.CLOSED},
+        State.CONNECTING: {
+            Event.START_TLS: State.TLS_HANDSHAKE,
+            Event.CONNECTED: State.SETTING_UP,
+            Event.CLOSE: State.CLOSED,
+        },
+        State.TLS_HANDSHAKE: {Event.CONNECTED: State.SETTING_UP, Event.CLOSE: State.CLOSED},
         State.SETTING_UP: {Event.SET_UP: State.READY, Event.CLOSE: State.CLOSED},
         State.READY: {Event.CLOSE: State.CLOSED},
         State.CLOSED: {},
@@ -77,12 +83,16 @@ STATES = StateTable(
 )
 
 
+_BEING_MADE = frozenset({State.CONNECTING, State.TLS_HANDSHAKE, State.SETTING_UP})
+
+
 class Peer(NamedTuple):
-    """The peer of a connection; `name` is its name in errors."""
+    """The peer of a connection; `name` is its name in errors, `listener` is how clients of its port are secured."""
 
     name: str
     host: str
     port: int
+    listener: str = "plaintext"
 
 
 class InFlight(NamedTuple):
@@ -237,7 +247,7 @@ class Connection:
 
     def check(self, now: float) -> None:
         """Close the connection if something took too long."""
-        if self.state in (State.CONNECTING, State.SETTING_UP):
+        if self.state in _BEING_MADE:
             if now >= self.deadline:
                 self.close(self._setup_timed_out(), now)
             return
@@ -291,6 +301,8 @@ class Connection:
             self._owner.connection_has_room(self, now)
             for entry in sent:
                 entry.request.on_response(None, now)
+        elif event == TLS_STARTED:
+            self._change(Event.START_TLS)
         elif event == CONNECTED:
             self._change(Event.CONNECTED)
             self._next_step(now)
@@ -400,7 +412,19 @@ class Connection:
         seconds = f"within {self._setup_timeout:.3g} s"
         if self.state is State.CONNECTING:
             return self._unreachable(f"no connection {seconds}")
-        return self._unreachable(f"connected, but received no response {seconds}", SILENT_ADVICE)
+        return self.no_answer(seconds)
+
+    def no_answer(self, seconds: str) -> BrokerConnectionError:
+        """Return the error of a peer that has accepted the connection, and nothing more.
+
+        Parameters:
+            seconds: how long, as in "for 3 s".
+        """
+        what = "the TLS handshake did not complete" if self.state is State.TLS_HANDSHAKE else "received no response"
+        return self._unreachable(
+            f"connected, but {what} {seconds}",
+            f"check that this is a {self.peer.listener} listener of a Kafka broker, and that it is not overloaded",
+        )
 
     def _unreachable(self, reason: object, advice: str | None = None) -> BrokerConnectionError:
         extra = {"advice": advice} if advice else {}
@@ -408,13 +432,15 @@ class Connection:
 
     def _not_kafka(self, what: str) -> NotKafkaError:
         return NotKafkaError(
-            f"{address(self.peer.host, self.peer.port)} is not a plaintext listener of a Kafka broker: it sent {what}; "
-            "check host and port",
+            f"{address(self.peer.host, self.peer.port)} is not a {self.peer.listener} listener of a Kafka broker: "
+            f"it sent {what}; check host and port",
             broker=self.peer.name,
         )
 
     def _why_closed(self, reason: Exception) -> KafkaError:
-        setting_up = self.state in (State.CONNECTING, State.SETTING_UP)
+        if isinstance(reason, KafkaError):
+            return reason
+        setting_up = self.state in _BEING_MADE
         if isinstance(reason, BadFrame):
             if setting_up:
                 return self._not_kafka(describe_stranger(reason.head))
@@ -423,10 +449,9 @@ class Connection:
             if isinstance(reason, PeerClosed):
                 if reason.head:
                     return self._not_kafka(describe_stranger(reason.head) + " and closed the connection")
-                advice = (
-                    "check that this is a plaintext listener of a Kafka broker; a TLS or SASL listener closes "
-                    "such a connection"
-                )
+                advice = f"check that this is a {self.peer.listener} listener of a Kafka broker"
+                if self.peer.listener == "plaintext":
+                    advice += "; a TLS or SASL listener closes such a connection"
                 return self._unreachable("the peer closed the connection instead of responding to ApiVersions", advice)
             return self._unreachable(reason.strerror if isinstance(reason, OSError) and reason.strerror else reason)
         text = f"{reason}" if isinstance(reason, PeerClosed) else f"the connection was lost: {reason}"

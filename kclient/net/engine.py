@@ -77,7 +77,7 @@ class Engine:
         name: str = "kclient",
         run_soon: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
-        servers = parse_servers(config.bootstrap_servers)
+        servers = parse_servers(config.bootstrap_servers, config.protocol)
         self.name = name
         self.label = config.label
         self.runtime = runtime = current()

@@ -14,9 +14,14 @@ FRAME: Final = 1
 SENT: Final = 2
 """Everything was handed to the system, after a `send` with `notify`; no value."""
 CLOSED: Final = 3
-"""A connection ended or could not be established; the value is an OSError, PeerClosed or BadFrame. No event follows."""
+"""A connection ended or could not be established; the value is an OSError, PeerClosed, BadFrame or,
+of a TLS connection, a KafkaError. No event follows."""
 RESOLVED: Final = 4
 """A host name was looked up; the value is a list of addresses or an OSError."""
+TLS_STARTED: Final = 5
+"""A connection was established, and the TLS handshake begins; CONNECTED or CLOSED follows; no value."""
+BYTES: Final = 6
+"""Some bytes arrived on a channel that does not split them into frames; the value is bytes-like."""
 
 
 class Handler(Protocol):

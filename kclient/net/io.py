@@ -15,10 +15,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from kclient.net.events import CLOSED, CONNECTED, FRAME, SENT, BadFrame, Event, Handler, PeerClosed
+from kclient.net.events import BYTES, CLOSED, CONNECTED, FRAME, SENT, BadFrame, Event, Handler, PeerClosed
 
 _SIZE = struct.Struct(">i")
 _PARTS_AT_ONCE = 64
+_RAW_BYTES = 262_144
+"""Bytes to read at a time from a channel that does not split them into frames."""
 
 
 class Channel:
@@ -28,8 +30,9 @@ class Channel:
         frame_limit: the largest acceptable frame; a larger one ends the connection with BadFrame.
     """
 
-    def __init__(self, poller: Poller, sock: socket.socket, handler: Handler) -> None:
+    def __init__(self, poller: Poller, sock: socket.socket, handler: Handler, raw: bool = False) -> None:
         self.handler = handler
+        self._raw = raw
         self.frame_limit = 0x7FFFFFFF
         self.closed = False
         self._poller = poller
@@ -92,6 +95,9 @@ class Channel:
 
     def _read(self, events: list[Event]) -> None:
         """Read the available bytes, at most up to the end of a large frame."""
+        if self._raw:
+            self._read_raw(events)
+            return
         while True:
             try:
                 count = self._socket.recv_into(self._target[self._filled :])
@@ -126,6 +132,16 @@ class Channel:
                 self._filled = 0
                 self._body = None
                 return
+
+    def _read_raw(self, events: list[Event]) -> None:
+        try:
+            received = self._socket.recv(_RAW_BYTES)
+        except BlockingIOError:
+            return
+        if received:
+            events.append((self.handler, BYTES, received))
+        else:
+            self._end(PeerClosed(), events)
 
     def _ready(self, mask: int, events: list[Event]) -> None:
         try:
@@ -197,9 +213,13 @@ class Poller:
             writer.setblocking(False)
             self._selector.register(reader, selectors.EVENT_READ, None)
 
-    def register(self, sock: socket.socket, handler: Handler) -> Channel:
-        """Watch a non-blocking socket whose `connect` was called; CONNECTED or CLOSED follows."""
-        channel = Channel(self, sock, handler)
+    def register(self, sock: socket.socket, handler: Handler, raw: bool = False) -> Channel:
+        """Watch a non-blocking socket whose `connect` was called; CONNECTED or CLOSED follows.
+
+        Parameters:
+            raw: report BYTES as they arrive instead of frames.
+        """
+        channel = Channel(self, sock, handler, raw)
         self._channels.add(channel)
         channel._watch()
         return channel

@@ -12,21 +12,26 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kclient._text import address
 from kclient._version import __version__
 from kclient.config import ClientConfig
+from kclient.config.security import PLAINTEXT
 from kclient.errors import BrokerConnectionError, DisconnectedError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
 from kclient.net.backoff import Backoff
-from kclient.net.connection import SILENT_ADVICE, Connection, ConnectionMetrics, Peer, State
+from kclient.net.connection import Connection, ConnectionMetrics, Peer, State
+from kclient.net.events import Handler
 from kclient.net.failures import api_name, error_for_request
 from kclient.net.handshake import Step
 from kclient.net.manager import NEVER, Request
-from kclient.net.transport import Address, Transport
+from kclient.net.transport import Address, Channel, Transport
 from kclient.state_machine import StateTable
 from kclient.types import Node
+
+if TYPE_CHECKING:
+    from kclient.net.tls import TlsConnector
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +96,8 @@ class LinkSettings:
         max_in_flight: int,
     ) -> None:
         self.transport = transport
+        self._tls = _tls_connector(config, transport)
+        self.listener = "plaintext" if self._tls is None else "TLS"
         self.metrics = metrics
         self.defer = defer
         self.steps = steps
@@ -109,6 +116,19 @@ class LinkSettings:
             max(config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms) / 1000,
             random=random,
         )
+
+    def connect(self, host: str) -> Callable[[Address, Handler], Channel]:
+        """Return what connects to an address of a host."""
+        return self.transport.connect if self._tls is None else self._tls.connect(host)
+
+
+def _tls_connector(config: ClientConfig, transport: Transport) -> TlsConnector | None:
+    if config.protocol == PLAINTEXT:
+        return None
+    # Not at the top: a client without TLS does not need the module ssl.
+    from kclient.net.tls import TlsConnector
+
+    return TlsConnector(config, transport)
 
 
 class _Lookup:
@@ -213,8 +233,8 @@ class Link:
         seconds = f"for {now - self.trying_since:.3g} s"
         if self.state is LinkState.RESOLVING:
             return self._unreachable(f"its name is being looked up {seconds}")
-        if self.connection is not None and self.connection.state is State.SETTING_UP:
-            return self._unreachable(f"connected, but received no response {seconds}", advice=SILENT_ADVICE)
+        if self.connection is not None and self.connection.state in (State.TLS_HANDSHAKE, State.SETTING_UP):
+            return self.connection.no_answer(seconds)
         return self._unreachable(f"no connection {seconds}")
 
     def may_connect(self, now: float) -> bool:
@@ -349,7 +369,7 @@ class Link:
             connection = self._new_connection()
             timeout = settings.setup_timeout.seconds(self.failures + 1)
             try:
-                connection.open(settings.transport.connect, address, timeout, now)
+                connection.open(settings.connect(self.node.host), address, timeout, now)
             except OSError as reason:
                 error = self._unreachable(reason.strerror or reason)
                 continue
@@ -362,7 +382,7 @@ class Link:
         metrics.counter("connection_creation_total").add()
         label = {"node": f"{self._purpose}-{self.node.node_id}" if self._purpose else self.node.node_id}
         return Connection(
-            Peer(self.name, self.node.host, self.node.port),
+            Peer(self.name, self.node.host, self.node.port, settings.listener),
             self,
             steps=settings.steps,
             client_id=settings.client_id,

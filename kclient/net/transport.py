@@ -19,10 +19,14 @@ from kclient.net.implementation import Poller
 
 
 class Address(NamedTuple):
-    """An address to connect to: the address family and the socket module's address."""
+    """An address to connect to: the address family and the socket module's address.
+
+    `name` is the canonical name that it was found by, if that was asked for.
+    """
 
     family: int
     sockaddr: tuple[Any, ...]
+    name: str = ""
 
     def __str__(self) -> str:
         host, port = self.sockaddr[:2]
@@ -49,8 +53,12 @@ class Transport(Protocol):
     def resolve(self, host: str, port: int, handler: Handler, *, canonical: bool = False) -> None:
         """Look up a name; RESOLVED follows, with the addresses in the order to try them, or an OSError."""
 
-    def connect(self, address: Address, handler: Handler) -> Channel:
-        """Start connecting; CONNECTED or CLOSED follows. Raise OSError if that fails immediately."""
+    def connect(self, address: Address, handler: Handler, *, raw: bool = False) -> Channel:
+        """Start connecting; CONNECTED or CLOSED follows. Raise OSError if that fails immediately.
+
+        Parameters:
+            raw: report BYTES as they arrive instead of frames.
+        """
 
     def wait(self, timeout: float) -> list[Event]:
         """Wait for events, at most this many seconds; return none after `wake`."""
@@ -95,7 +103,7 @@ class SocketTransport:
             found = _addresses(host, port)
             if canonical:
                 names = dict.fromkeys(socket.getnameinfo(a.sockaddr, socket.NI_NAMEREQD)[0] for a in found)
-                found = [address for name in names for address in _addresses(name, port)]
+                found = [address._replace(name=name) for name in names for address in _addresses(name, port)]
         except OSError as error:
             found = error
         except UnicodeError as error:
@@ -103,7 +111,7 @@ class SocketTransport:
         self._looked_up.append((handler, RESOLVED, found))
         self.wake()
 
-    def connect(self, address: Address, handler: Handler) -> Channel:
+    def connect(self, address: Address, handler: Handler, *, raw: bool = False) -> Channel:
         """See Transport."""
         sock = socket.socket(address.family, socket.SOCK_STREAM)
         try:
@@ -118,7 +126,7 @@ class SocketTransport:
                 sock.connect(address.sockaddr)
             except BlockingIOError:
                 pass  # the connection is in progress
-            return self.poller.register(sock, handler)
+            return self.poller.register(sock, handler, raw)
         except BaseException:
             sock.close()
             raise

@@ -33,6 +33,14 @@ def add_parser(commands: Any) -> None:
         default=[],
         help="a setting, by Kafka's name; may be repeated",
     )
+    run.add_argument(
+        "--tls",
+        metavar="DIR",
+        nargs="?",
+        const="",
+        help="serve TLS with certificates for tests, made in this directory at the first start (default: the data "
+        "directory's name with -tls); clients use its client.properties",
+    )
     for prefix, what in (("metrics", "serve metrics for Prometheus"), ("control", "let tests control the broker")):
         run.add_argument(f"--{prefix}-port", metavar="PORT", type=int, help=f"{what} on this port; 0 picks a free one")
         run.add_argument(f"--{prefix}-host", metavar="HOST", help="address to serve that on (default: 127.0.0.1)")
@@ -100,10 +108,14 @@ def settings_from(options: argparse.Namespace) -> dict[str, str]:
     """
     from kclient.errors import ConfigError
     from refbroker.config import read_properties
+    from refbroker.settings.listeners import LOOPBACK, SSL
+    from refbroker.testing.certificates import write_certificates
 
     settings: dict[str, str] = {}
     if options.config is not None:
         settings.update(read_properties(options.config))
+    if options.tls is not None and "listeners" not in settings:
+        settings["listeners"] = f"{SSL}://{LOOPBACK}:9092"
     if options.port is not None or options.host is not None:
         _listen_elsewhere(settings, options.host, options.port)
     for text in options.settings:
@@ -115,7 +127,19 @@ def settings_from(options: argparse.Namespace) -> dict[str, str]:
         settings["log.dirs"] = options.data_dir
     if not settings.get("log.dirs") and not settings.get("log.dir"):
         raise ConfigError("no directory for the data is named; give --data-dir, or log.dirs in --config")
+    if options.tls is not None:
+        settings = {**write_certificates(_certificate_directory(options.tls, settings)), **settings}
     return settings
+
+
+def _certificate_directory(given: str, settings: dict[str, str]) -> Path:
+    """Return the directory of the certificates; by default beside the data, since Kafka takes any directory among the
+    data for a log.
+    """
+    from refbroker.config import BrokerConfig
+
+    data = BrokerConfig(settings).data_directories[0]
+    return Path(given) if given else data.with_name(f"{data.name}-tls")
 
 
 def _listen_elsewhere(settings: dict[str, str], host: str | None, port: int | None) -> None:

@@ -22,7 +22,9 @@ from refbroker.log import FileRange
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.requests import RequestStats
 from refbroker.runtime.threads import in_thread
+from refbroker.security.principals import ANONYMOUS
 from refbroker.server.dispatch import Dispatcher, PendingResponse
+from refbroker.server.tls import TlsTransport
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +83,7 @@ class Connection(asyncio.BufferedProtocol):
 
     Attributes:
         peer: the client's address, for log messages.
+        principal: who the client is.
         last_active_ns: when the client last sent something, by `time.perf_counter_ns`.
         client_software: name and version from the ApiVersions request.
         closed_for: the reason for closing, once closed.
@@ -89,6 +92,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, server: ConnectionListener, listener: str) -> None:
         self.peer = "?"
         self.listener = listener
+        self.principal = ANONYMOUS
         self.last_active_ns = 0
         self.client_software = ("", "")
         self.closed_for = Closed.CLIENT
@@ -109,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._ignoring = False
         self._closed = False
+        self._sends_files = True
         self.transport: asyncio.Transport
 
     # asyncio.BufferedProtocol
@@ -116,6 +121,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        # What is encrypted has to pass through memory.
+        self._sends_files = not isinstance(transport, TlsTransport)
         # So that `pause_writing` and `resume_writing` report when a response is not sent immediately, and when it is.
         transport.set_write_buffer_limits(high=0)
         address = transport.get_extra_info("peername")
@@ -286,7 +293,7 @@ class Connection(asyncio.BufferedProtocol):
     # Responses
 
     def _send(self, parts: list[Any], stats: RequestStats, since_ns: int) -> None:
-        if any(type(part) is FileRange and part.size >= SENDFILE_FROM for part in parts):
+        if self._sends_files and any(type(part) is FileRange and part.size >= SENDFILE_FROM for part in parts):
             size = sum(map(len, parts))
             self._sending = self._loop.create_task(self._stream(parts))
             self._sending.add_done_callback(lambda task: self._streamed(task, stats, size, since_ns))

@@ -1,6 +1,6 @@
 """Accepts a broker's connections: from a listening socket, or from the network that a test provides.
 
-Not implemented: TLS.
+Elsewhere: TLS (`tls`).
 """
 
 from __future__ import annotations

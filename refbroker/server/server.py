@@ -1,6 +1,6 @@
 """Listens, keeps the connections, and closes idle ones.
 
-Not implemented: TLS, and connection limits for each address or listener.
+Not implemented: connection limits for each address or listener.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from refbroker.runtime.file_limit import is_nearly_out
 from refbroker.server.connection import Connection
 from refbroker.server.dispatch import Dispatcher
 from refbroker.server.listening import Listener
+from refbroker.server.tls import TlsListener, TlsProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class Server:
         dispatcher: handles the requests.
         metrics: counts the connections.
         listeners: a bound port for each listener, by its name.
+        tls: the TLS of the listeners that have it, by name.
         make_room: closes files that need not be open; returns whether there was one.
 
     Attributes:
@@ -46,6 +48,7 @@ class Server:
         dispatcher: Dispatcher,
         metrics: BrokerMetrics,
         listeners: Mapping[str, Listener],
+        tls: Mapping[str, TlsListener],
         make_room: Callable[[], bool],
     ) -> None:
         self.config = config
@@ -57,12 +60,24 @@ class Server:
         self.stopping = False
         self._empty = asyncio.Event()
         self._listeners = listeners
+        self._tls = tls
+        # Also those whose handshake is not complete, of which no connection knows.
+        self._tls_protocols: dict[TlsProtocol, None] = {}
 
     async def start(self) -> None:
         """Accept connections."""
         backlog = self.config.integer("socket.listen.backlog.size")
         for name, listener in self._listeners.items():
-            await listener.start(partial(Connection, self, name), max(backlog, 128))
+            make = partial(self._make_tls if name in self._tls else self._make, name)
+            await listener.start(make, max(backlog, 128))
+
+    def _make(self, listener: str) -> Connection:
+        return Connection(self, listener)
+
+    def _make_tls(self, listener: str) -> TlsProtocol:
+        protocol = TlsProtocol(self._tls[listener], self._make(listener), self.loop, self._tls_protocols.pop)
+        self._tls_protocols[protocol] = None
+        return protocol
 
     def opened(self, connection: Connection) -> None:
         """Record a new connection; close it if there are too many."""
@@ -124,6 +139,8 @@ class Server:
         self._stop_listening()
         for connection in list(self.connections):
             connection.abort()
+        for protocol in list(self._tls_protocols):
+            protocol.transport.abort()
 
     def _stop_listening(self) -> None:
         self.stopping = True

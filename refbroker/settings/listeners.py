@@ -4,7 +4,7 @@ A client learns the addresses of the listener it is connected to. Thus clients i
 different addresses, use different listeners. Controllers' listeners (`controller.listener.names`) do not count: this
 broker is its own controller, within the process.
 
-Not implemented: other security protocols than PLAINTEXT.
+Not implemented: the security protocols SASL_PLAINTEXT and SASL_SSL.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from refbroker.settings.values import parse_list
 
 LOOPBACK = "127.0.0.1"
 PLAINTEXT = "PLAINTEXT"
+SSL = "SSL"
 _ALL_ADDRESSES = frozenset({"", "0.0.0.0", "::"})
 
 
@@ -28,6 +29,9 @@ class SecurityProtocol(enum.IntEnum):
     SSL = 1
     SASL_PLAINTEXT = 2
     SASL_SSL = 3
+
+
+_IMPLEMENTED = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL)
 
 
 class Listener(NamedTuple):
@@ -65,9 +69,11 @@ class Listeners:
         self._advertised = _advertised(settings, self.all, controllers)
         self._check_distinct()
         for listener in self.all:
-            if self.protocol(listener.name) != SecurityProtocol.PLAINTEXT:
+            if self.protocol(listener.name) not in _IMPLEMENTED:
+                names = " and ".join(protocol.name for protocol in _IMPLEMENTED)
                 raise ConfigError(
-                    f"the listener {listener} is not {PLAINTEXT}, which is the only security protocol of this broker"
+                    f"the listener {listener} has the security protocol {self.protocol(listener.name).name}; "
+                    f"{names} are those of this broker"
                 )
         between = settings.get("inter.broker.listener.name", "").upper()
         if between and between not in self._advertised:

@@ -30,9 +30,10 @@ from refbroker.broker import Broker
 from refbroker.config import BrokerConfig
 from refbroker.log import Files, PartitionLog
 from refbroker.runtime.clock import Clock
-from refbroker.settings.listeners import LOOPBACK, PLAINTEXT, parse_listener
+from refbroker.settings.listeners import LOOPBACK, PLAINTEXT, SSL, parse_listener
 from refbroker.settings.values import parse_list
 from refbroker.testing import hosts
+from refbroker.testing.certificates import Certificates
 from refbroker.testing.control.clock import ClockMethods, LocalClock
 from refbroker.testing.control.elections import elect
 from refbroker.testing.faults import Faults
@@ -55,6 +56,7 @@ class RefBroker:
             broker is closed.
         port: the port to listen on; 0 picks a free one, which stays the same over restarts.
         settings: broker settings by Kafka's names.
+        tls: whether its listener has TLS, with throw-away certificates; `client_options` are what clients need then.
         durable: whether flushes wait for the disk; by default only with a `data_dir`.
         disk: a simulated disk, which can lose data, fail and fill up.
         options: further broker settings, with underscores for dots: `num_partitions=3`. Any value that is text in a
@@ -77,9 +79,11 @@ class RefBroker:
         settings: Mapping[str, str] | None = None,
         durable: bool | None = None,
         disk: SimulatedDisk | None = None,
+        tls: bool = False,
         **options: object,
     ) -> None:
         self._settings = {**(settings or {}), **{name.replace("_", "."): _text(v) for name, v in options.items()}}
+        self._certificates = Certificates() if tls else None
         self._temporary = data_dir is None
         self._data_dir = Path(tempfile.mkdtemp(prefix="refbroker-")) if data_dir is None else Path(data_dir)
         self._disk = disk
@@ -102,14 +106,18 @@ class RefBroker:
             raise
 
     def _config(self) -> BrokerConfig:
-        own = f"{PLAINTEXT}://{LOOPBACK}:{self._first_port}"
-        settings = {"listeners": own, "log.dirs": str(self._data_dir), INITIAL_DELAY: "0", **self._settings}
+        secured = self._certificates
+        own = f"{SSL if secured else PLAINTEXT}://{LOOPBACK}:{self._first_port}"
+        settings = {"listeners": own, "log.dirs": str(self._data_dir), INITIAL_DELAY: "0"}
+        settings |= {**(secured.broker_settings() if secured else {}), **self._settings}
         given = map(parse_listener, parse_list(settings["listeners"]))
         # The ports that were picked at the first start are kept.
         kept = [one if one.port else one._replace(port=self._ports.get(one.name, 0)) for one in given]
         config = BrokerConfig({**settings, "listeners": ",".join(map(str, kept))})
         config.check_runnable()
         self._listeners = config.listeners
+        client_auth = config.listener_text(self._listeners.all[0].name, "ssl.client.auth")
+        self._asks_for_certificates = client_auth in ("requested", "required")
         return config
 
     @property
@@ -127,6 +135,28 @@ class RefBroker:
     def bootstrap_servers(self) -> str:
         """The address for clients of its first listener."""
         return self.address(self._listeners.all[0].name)
+
+    @property
+    def certificates(self) -> Certificates:
+        """The authority of its certificates, which issues more of them for clients.
+
+        Raises:
+            IllegalStateError: it was not made with tls=True.
+        """
+        if self._certificates is None:
+            raise IllegalStateError("the broker has no certificates; make it with RefBroker(tls=True)")
+        return self._certificates
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """The options that a client needs to connect to its first listener: `Producer(**broker.client_options)`."""
+        options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
+        if self._certificates is not None:
+            options |= {"security_protocol": SSL, "ssl_truststore_certificates": self._certificates.authority}
+            if self._asks_for_certificates:
+                chain, key = self._certificates.issue()
+                options |= {"ssl_keystore_certificate_chain": chain, "ssl_keystore_key": key}
+        return options
 
     def address(self, listener: str) -> str:
         """Return the address for the clients of a listener.

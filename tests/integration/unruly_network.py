@@ -120,7 +120,7 @@ class UnrulyNetwork:
         self._wait = transport.wait
         transport.connect, transport.wait = self.connect, self.wait
 
-    def connect(self, address: Address, handler: Handler) -> Channel:
+    def connect(self, address: Address, handler: Handler, *, raw: bool = False) -> Channel:
         """See Transport."""
         unruly = _UnrulyChannel(self, handler)
         unruly.channel = self._connect(address, unruly)

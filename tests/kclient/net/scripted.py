@@ -113,7 +113,7 @@ class ScriptedTransport:
             found = [Address(2, (name, port)) for name in self.names.get(host, [host])]
             self.events.append((handler, RESOLVED, found or OSError("Name or service not known")))
 
-    def connect(self, address: Address, handler: Handler) -> ScriptedChannel:
+    def connect(self, address: Address, handler: Handler, *, raw: bool = False) -> ScriptedChannel:
         if self.refuse_at_once:
             raise OSError(errno.ENETUNREACH, "Network is unreachable")
         channel = ScriptedChannel(self, address, handler)

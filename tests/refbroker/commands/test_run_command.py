@@ -54,3 +54,24 @@ def test_without_a_file_it_listens_on_loopback() -> None:
     assert settings("--data-dir", "/a", "--port", "0")["listeners"] == "PLAINTEXT://127.0.0.1:0"
     assert settings("--data-dir", "/a", "--host", "::1")["listeners"] == "PLAINTEXT://[::1]:9092"
     assert "listeners" not in settings("--data-dir", "/a")
+
+
+def test_certificates_are_written_beside_the_data_once(tmp_path: Path) -> None:
+    data, made = tmp_path / "data", tmp_path / "data-tls"
+    found = settings("--data-dir", str(data), "--tls", "--port", "0")
+    assert found["listeners"] == "SSL://127.0.0.1:0"
+    assert found["ssl.keystore.location"] == str(made / "broker.pem")
+    names = ["broker.pem", "ca.pem", "client.pem", "client.properties"]
+    assert sorted(path.name for path in made.iterdir()) == names
+    assert {path.stat().st_mode & 0o777 for path in made.iterdir()} == {0o600}
+    before = {path: path.read_bytes() for path in made.iterdir()}
+    assert settings("--data-dir", str(data), "--tls") == {**found, "listeners": "SSL://127.0.0.1:9092"}
+    assert {path: path.read_bytes() for path in made.iterdir()} == before
+    assert not data.exists()
+
+
+def test_given_stores_take_precedence_over_written_ones(tmp_path: Path) -> None:
+    directory = str(tmp_path / "certificates")
+    options = ("--data-dir", "/a", "--tls", directory, "--set", "ssl.truststore.location=/own.pem")
+    assert settings(*options)["ssl.truststore.location"] == "/own.pem"
+    assert settings(*options)["ssl.keystore.location"] == f"{directory}/broker.pem"

@@ -201,7 +201,7 @@ class SimTransport:
         address = Address(2, (host, port))
         self._simulation.later(self._simulation.delay(), lambda: self.inbox.append((handler, RESOLVED, [address])))
 
-    def connect(self, address: Address, handler: Handler) -> SimChannel:
+    def connect(self, address: Address, handler: Handler, *, raw: bool = False) -> SimChannel:
         channel = SimChannel(self._simulation, address.sockaddr[0], handler, self)
         channel.connect()
         return channel

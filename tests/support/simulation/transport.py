@@ -102,10 +102,10 @@ class SimulatedTransport:
 
         self._network.simulation.later(self._network.delay(), found)
 
-    def connect(self, address: Address, handler: Handler) -> Channel:
+    def connect(self, address: Address, handler: Handler, *, raw: bool = False) -> Channel:
         """See Transport."""
         sock: Any = SimulatedSocket(self._network.connect(*address.sockaddr[:2]))
-        return self._poller.register(sock, handler)
+        return self._poller.register(sock, handler, raw)
 
     @property
     def is_ready(self) -> bool:

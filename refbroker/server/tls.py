@@ -1,0 +1,314 @@
+"""TLS on a listener: the contexts of its settings, and the protocol between the socket and a connection.
+
+The records of TLS pass through memory, so this works on every transport, and a connection is the same with and without
+TLS: after the handshake it gets a transport that encrypts. Certificates are read again when their files or settings
+change. Elsewhere: the settings' meaning (`kclient.security`), principals (`refbroker.security`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from kclient.errors import ConfigError
+from kclient.security.certificates import subject_of
+from kclient.security.context import ContextSource, make_context
+from kclient.security.der import DerError
+from kclient.security.secret import Secret
+from kclient.security.settings import TlsSettings
+from refbroker.config import BrokerConfig
+from refbroker.metrics.counters import Closed
+from refbroker.security.principals import ANONYMOUS, NoMatchingRuleError, Principal, PrincipalMapper
+from refbroker.settings.listeners import SecurityProtocol
+from refbroker.settings.values import parse_list
+
+logger = logging.getLogger(__name__)
+
+HANDSHAKE_SECONDS = 10.0
+"""How long a handshake may take. Kafka waits for `connections.max.idle.ms`."""
+
+_ALERT = bytes.fromhex("15030300020246")
+"""A record of TLS: the fatal alert protocol_version."""
+_VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+
+class TlsListener:
+    """The TLS of one listener.
+
+    Parameters:
+        config: the broker's settings; their current values count.
+        name: the listener.
+
+    Raises:
+        ConfigError: a store cannot be used, or is missing, or a rule for principals is malformed.
+    """
+
+    def __init__(self, config: BrokerConfig, name: str) -> None:
+        self._config = config
+        self._name = name
+        self._mapper = PrincipalMapper(self._text("ssl.principal.mapping.rules") or "DEFAULT")
+        self._settings = self._read()
+        if not self._settings.has_identity:
+            raise ConfigError(f"the listener {name} has TLS, which needs ssl.keystore.location or a certificate chain")
+        self._source = self._make_source()
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context for a new connection."""
+        settings = self._read()
+        if settings != self._settings:
+            self._settings = settings
+            try:
+                self._source = self._make_source()
+            except ConfigError as error:
+                logger.error("listener %s: the previous certificates stay: %s", self._name, error)
+        return self._source.current()
+
+    def principal(self, tls: ssl.SSLObject) -> Principal:
+        """Return who the client of a connection is.
+
+        Raises:
+            NoMatchingRuleError: no rule applies to its certificate.
+        """
+        certificate = tls.getpeercert(binary_form=True)
+        if certificate is None:
+            return ANONYMOUS
+        try:
+            return self._mapper.principal(subject_of(certificate))
+        except DerError as error:
+            raise NoMatchingRuleError(str(error)) from error
+
+    def _make_source(self) -> ContextSource:
+        settings = self._settings
+        settings.check()
+        return ContextSource(settings, self._prepare, f"listener {self._name}")
+
+    def _prepare(self, settings: TlsSettings) -> ssl.SSLContext:
+        context = make_context(settings, ssl.PROTOCOL_TLS_SERVER)
+        context.verify_mode = _VERIFY[self._text("ssl.client.auth") or "none"]
+        if context.verify_mode != ssl.CERT_NONE and not settings.has_trust:
+            context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        return context
+
+    def _read(self) -> TlsSettings:
+        return TlsSettings(
+            option=lambda name: name.replace("_", "."),
+            truststore_location=self._text("ssl.truststore.location"),
+            truststore_certificates=self._text("ssl.truststore.certificates"),
+            truststore_password=self._secret("ssl.truststore.password"),
+            keystore_location=self._text("ssl.keystore.location"),
+            keystore_password=self._secret("ssl.keystore.password"),
+            keystore_certificate_chain=self._text("ssl.keystore.certificate.chain"),
+            keystore_key=self._secret("ssl.keystore.key"),
+            key_password=self._secret("ssl.key.password"),
+            enabled_protocols=parse_list(self._text("ssl.enabled.protocols") or ""),
+            cipher_suites=parse_list(self._text("ssl.cipher.suites") or ""),
+        )
+
+    def _text(self, setting: str) -> str | None:
+        return self._config.listener_text(self._name, setting)
+
+    def _secret(self, setting: str) -> Secret | None:
+        text = self._text(setting)
+        return None if text is None else Secret(text)
+
+
+def tls_listeners(config: BrokerConfig) -> dict[str, TlsListener]:
+    """Return the TLS of each listener that has it, by name.
+
+    Raises:
+        ConfigError: see TlsListener.
+    """
+    names = [name for name, _, _ in config.listeners.all if config.listeners.protocol(name) == SecurityProtocol.SSL]
+    return {name: TlsListener(config, name) for name in names}
+
+
+class SecuredConnection(Protocol):
+    """A connection as TLS needs it: the protocol above, which has principals and reasons for closing."""
+
+    principal: Principal
+    closed_for: Closed
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def connection_lost(self, exc: Exception | None) -> None: ...
+    def get_buffer(self, sizehint: int) -> memoryview: ...
+    def buffer_updated(self, nbytes: int) -> None: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+
+
+class TlsProtocol(asyncio.Protocol):
+    """Decrypts for one connection.
+
+    Parameters:
+        listener: the TLS of its listener.
+        connection: what the decrypted bytes are for; it learns of the client once the handshake is complete.
+        loop: the event loop.
+        ended: called when the socket is closed.
+    """
+
+    def __init__(
+        self,
+        listener: TlsListener,
+        connection: SecuredConnection,
+        loop: asyncio.AbstractEventLoop,
+        ended: Callable[[TlsProtocol], None],
+    ) -> None:
+        self._listener = listener
+        self._connection = connection
+        self._loop = loop
+        self._ended = ended
+        self._received, self._encrypted = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = listener.context().wrap_bio(self._received, self._encrypted, server_side=True)
+        self._is_connected = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._peer = "?"
+        self.paused = False
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        address = transport.get_extra_info("peername")
+        self._peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "?")
+        self._deadline = self._loop.call_later(HANDSHAKE_SECONDS, self._refuse, "it took too long")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._is_connected:
+            self._connection.connection_lost(exc)
+        self._ended(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._received.write(data)
+        self.proceed()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        if self._is_connected:
+            self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._is_connected:
+            self._connection.resume_writing()
+
+    def proceed(self) -> None:
+        """Continue the handshake, then pass on what has arrived, until the connection pauses reading."""
+        if self.transport.is_closing():
+            return
+        try:
+            if not self._is_connected:
+                self._tls.do_handshake()
+                self._connect()
+            while not self.paused and not self.transport.is_closing():
+                buffer: Any = self._connection.get_buffer(-1)
+                count: Any = self._tls.read(len(buffer), buffer)
+                if not count:
+                    # The client has ended the connection properly.
+                    self.transport.close()
+                    return
+                self._connection.buffer_updated(count)
+        except ssl.SSLWantReadError:
+            self.flush()
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            self.transport.close()
+        except ssl.SSLError as error:
+            # Tells the client why.
+            self.flush()
+            if self._is_connected:
+                logger.warning("closing the connection of %s: TLS failed: %s", self._peer, error.reason)
+                self.transport.close()
+            else:
+                if "WRONG_VERSION" in (error.reason or ""):
+                    # OpenSSL tells nothing to a client without TLS; by an alert it can recognize the port, as Java's.
+                    self.transport.write(_ALERT)
+                self._refuse(str(error.reason or error).replace("_", " ").lower())
+
+    def encrypt(self, data: bytes | bytearray | memoryview) -> None:
+        """Send some bytes."""
+        if data:
+            with suppress(ssl.SSLError):
+                self._tls.write(data)
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the records that wait."""
+        if self._encrypted.pending and not self.transport.is_closing():
+            self.transport.write(self._encrypted.read())
+
+    def end(self) -> None:
+        """Tell the client that the connection ends, and close it."""
+        with suppress(ssl.SSLError):
+            self._tls.unwrap()
+        self.flush()
+        self.transport.close()
+
+    def _connect(self) -> None:
+        self.flush()
+        try:
+            self._connection.principal = self._listener.principal(self._tls)
+        except NoMatchingRuleError as error:
+            self._refuse(str(error))
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._is_connected = True
+        self._connection.connection_made(TlsTransport(self))
+
+    def _refuse(self, reason: str) -> None:
+        logger.warning("closing the connection of %s: the TLS handshake failed: %s", self._peer, reason)
+        self.transport.close()
+
+
+class TlsTransport(asyncio.Transport):
+    """The transport of a connection with TLS: encrypts what is written."""
+
+    def __init__(self, protocol: TlsProtocol) -> None:
+        super().__init__()
+        self._protocol = protocol
+        self._below = protocol.transport
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """See asyncio.WriteTransport."""
+        self._protocol.encrypt(data)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """See asyncio.BaseTransport."""
+        return self._below.get_extra_info(name, default)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """See asyncio.WriteTransport."""
+        self._below.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        """See asyncio.WriteTransport."""
+        return self._below.get_write_buffer_size()
+
+    def is_closing(self) -> bool:
+        """See asyncio.BaseTransport."""
+        return self._below.is_closing()
+
+    def pause_reading(self) -> None:
+        """See asyncio.ReadTransport."""
+        self._protocol.paused = True
+        self._below.pause_reading()
+
+    def resume_reading(self) -> None:
+        """See asyncio.ReadTransport; what was received before is passed on soon."""
+        self._protocol.paused = False
+        self._below.resume_reading()
+        asyncio.get_running_loop().call_soon(self._protocol.proceed)
+
+    def close(self) -> None:
+        """See asyncio.BaseTransport."""
+        self._protocol.end()
+
+    def abort(self) -> None:
+        """See asyncio.WriteTransport."""
+        self._below.abort()

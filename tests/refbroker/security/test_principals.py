@@ -1,0 +1,61 @@
+"""The rules that make a principal's name, as in Kafka."""
+
+from __future__ import annotations
+
+import pytest
+
+from kclient.errors import ConfigError
+from refbroker.security.principals import ANONYMOUS, NAME_LIMIT, NoMatchingRuleError, PrincipalMapper
+from tests.support.golden_data import golden_rows
+
+
+def test_rules_make_the_names_that_kafka_makes() -> None:
+    rows = [row for row in golden_rows("principals") if row["kind"] == "rule"]
+    assert len(rows) > 100
+    for row in rows:
+        mapper = PrincipalMapper(row["rules"])
+        if row["name"] is None:
+            with pytest.raises(NoMatchingRuleError):
+                mapper.principal(row["subject"])
+        else:
+            assert mapper.principal(row["subject"]) == ("User", row["name"]), row
+
+
+@pytest.mark.parametrize(
+    ("rules", "name"),
+    [
+        ("DEFAULT", "CN=Alice,OU=Dev,O=Acme"),
+        ("RULE:^CN=(.*?),OU=(.*?),.*$/$1@$2/", "Alice@Dev"),
+        ("RULE:^CN=(.*?),.*$/$1/L,DEFAULT", "alice"),
+        ("RULE:^CN=(?<name>.*?),.*$/${name}/U", "ALICE"),
+        ("RULE:^UID=(.*)$/$1/, RULE:^CN=(.*?),.*$/$1$2/", "Alice$2"),
+        (r"RULE:^CN=(.*?),.*$/\$1$10/", "$1Alice0"),
+    ],
+)
+def test_the_first_rule_that_applies_makes_the_name(rules: str, name: str) -> None:
+    assert str(PrincipalMapper(rules).principal("CN=Alice,OU=Dev,O=Acme")) == f"User:{name}"
+
+
+@pytest.mark.parametrize(
+    ("rules", "text"),
+    [
+        ("ALICE", "'ALICE' is neither DEFAULT nor RULE"),
+        ("RULE:a/b/X", "is neither DEFAULT nor RULE"),
+        ("RULE:(/x/", r"'\(' is not a pattern"),
+        ("RULE:.*/$1/", r"'\$1' is no group"),
+        ("RULE:(.*)/${name}/", r"'\$\{name\}' is no group"),
+        ("RULE:(.*)/$x/", r"'\$' is no group"),
+    ],
+)
+def test_malformed_rules_are_refused_at_the_start(rules: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        PrincipalMapper(rules)
+
+
+def test_a_very_long_subject_is_refused_before_any_pattern() -> None:
+    with pytest.raises(NoMatchingRuleError, match="more than 4096 characters"):
+        PrincipalMapper(r"RULE:(a|a)*b/x/").principal("a" * (NAME_LIMIT + 1))
+
+
+def test_a_client_without_a_certificate_is_anonymous() -> None:
+    assert str(ANONYMOUS) == "User:ANONYMOUS"

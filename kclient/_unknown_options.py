@@ -11,7 +11,10 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-NOT_YET = {"SASL": ("sasl_", "enable_sasl_")}
+NOT_YET = {
+    "GSSAPI": ("sasl_kerberos_", "sasl_gssapi_"),
+    "OAUTHBEARER": ("sasl_oauth", "sasl_login_", "enable_sasl_oauthbearer_"),
+}
 """Features that are not implemented, with the prefixes of their options."""
 
 ELSEWHERE = {
@@ -40,6 +43,9 @@ ELSEWHERE = {
     "queue_buffering_max_ms": "linger_ms",
     "rack": "client_rack",
     "request_required_acks": "acks",
+    "sasl_mechanisms": "sasl_mechanism",
+    "sasl_plain_password": "sasl_password",
+    "sasl_plain_username": "sasl_username",
     "server": "bootstrap_servers",
     "servers": "bootstrap_servers",
     "socket_connection_timeout_ms": "socket_connection_setup_timeout_ms",

@@ -48,6 +48,10 @@ class ClientOptions(TypedDict, total=False):
     ssl_enabled_protocols: str | Sequence[str]
     ssl_cipher_suites: str | Sequence[str]
     ssl_context: Any
+    sasl_mechanism: str | None
+    sasl_username: str | None
+    sasl_password: str | Secret | None
+    sasl_jaas_config: str | Secret | None
     on_connectivity_change: ConnectivityCallback | None
 
 

@@ -30,6 +30,7 @@ from refbroker.runtime.file_limit import raise_file_limit
 from refbroker.runtime.threads import in_thread
 from refbroker.server.dispatch import Dispatcher, Interceptor
 from refbroker.server.listening import Listener, ListenerFactory, SocketListeners
+from refbroker.server.sasl import sasl_listeners
 from refbroker.server.server import Server
 from refbroker.server.tls import tls_listeners
 from refbroker.settings.listeners import LOOPBACK
@@ -106,7 +107,7 @@ class Broker:
             InconsistentClusterIdError: a data directory belongs to another cluster or node.
         """
         config.check_runnable()
-        tls = tls_listeners(config)
+        tls, sasl = tls_listeners(config), sasl_listeners(config)
         config.log_stored()
         raise_file_limit()
         files = files or Files()
@@ -123,7 +124,7 @@ class Broker:
                 listener.close()
             raise
         dispatcher = Dispatcher(parts, interceptor)
-        server = Server(config, dispatcher, parts.metrics, bound, tls, files.spare_files.release)
+        server = Server(config, dispatcher, parts.metrics, bound, tls, sasl, parts.image, files.spare_files.release)
         broker = cls(parts, server, ports)
         try:
             await broker._serve()

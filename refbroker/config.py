@@ -3,7 +3,7 @@
 It uses Kafka's names; an unknown name is an error that suggests the nearest one. Settings that are stored but have no
 effect are logged when the broker starts. Settings that it would have to disobey are refused.
 
-Elsewhere: the listeners (`settings.listeners`). Not implemented: SASL, authorization.
+Elsewhere: the listeners (`settings.listeners`). Not implemented: authorization.
 """
 
 from __future__ import annotations

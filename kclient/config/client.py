@@ -15,16 +15,16 @@ from kclient._properties import read_properties
 from kclient._unknown_options import unknown_option
 from kclient.config.options import Option, check_value, hints, milliseconds, option_of, parse_value, size
 from kclient.config.security import (
-    NOT_YET,
-    PLAINTEXT,
-    PROTOCOLS,
+    LISTENERS,
     SECRETS,
     SSL_DEFAULTS,
     STORE_TYPES,
+    login_from_jaas,
     names,
     secret,
 )
 from kclient.errors import ConfigError
+from kclient.security.sasl import IMPLEMENTED, NOT_YET, SaslLogin
 from kclient.security.secret import Secret
 from kclient.security.settings import TlsSettings
 
@@ -80,7 +80,7 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
     receive_buffer_bytes: Annotated[int, size("SO_RCVBUF of the sockets; -1 for the system's default.", -1)] = -1
     security_protocol: Annotated[
         str,
-        Option('How connections are secured: "PLAINTEXT" or "SSL" (TLS), in any case.'),
+        Option('How connections are secured: "PLAINTEXT", "SSL" (TLS), "SASL_PLAINTEXT" or "SASL_SSL", in any case.'),
     ] = "PLAINTEXT"
     ssl_truststore_location: Annotated[
         str | None,
@@ -125,6 +125,15 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
     ssl_context: Annotated[
         Any, Option("An ssl.SSLContext made by the application, instead of the other ssl options; None for theirs.")
     ] = None
+    sasl_mechanism: Annotated[
+        str | None, Option('How the client logs in: "PLAIN", "SCRAM-SHA-256" or "SCRAM-SHA-512".')
+    ] = None
+    sasl_username: Annotated[str | None, Option("The user that logs in.")] = None
+    sasl_password: Annotated[str | Secret | None, Option("The password of the user.")] = None
+    sasl_jaas_config: Annotated[
+        str | Secret | None,
+        Option("User and password as in Java: MODULE required username=... password=...;, instead of the two above."),
+    ] = None
     on_connectivity_change: Annotated[
         ConnectivityCallback | None,
         Option(
@@ -154,16 +163,18 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def _check_security(self) -> None:
         protocol = self.protocol
-        if protocol in NOT_YET:
-            raise ConfigError(f'security_protocol="{protocol}" is not implemented yet; use "PLAINTEXT" or "SSL"')
-        if protocol not in PROTOCOLS:
-            raise ConfigError(f'security_protocol must be "PLAINTEXT" or "SSL", not {self.security_protocol!r}')
+        if protocol not in LISTENERS:
+            raise ConfigError(
+                f"security_protocol must be one of {', '.join(LISTENERS)}, not {self.security_protocol!r}"
+            )
         given = [name for name in self.__struct_fields__ if name.startswith("ssl_")]
         given = [name for name in given if getattr(self, name) != SSL_DEFAULTS.get(name)]
-        if protocol == PLAINTEXT and given:
+        if given and not protocol.endswith("SSL"):
+            other = "SASL_SSL" if protocol.startswith("SASL") else "SSL"
             raise ConfigError(
-                f'{given[0]} has no effect with security_protocol="PLAINTEXT"; set security_protocol="SSL"'
+                f'{given[0]} has no effect with security_protocol="{protocol}"; set security_protocol="{other}"'
             )
+        self._check_sasl()
         if self.ssl_context is not None:
             # Not at the top: a client without TLS does not need it.
             import ssl
@@ -173,6 +184,46 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
             if given != ["ssl_context"]:
                 raise ConfigError(f"{given[0]} cannot be set together with ssl_context, which replaces it")
         self.tls.check()
+
+    def _check_sasl(self) -> None:
+        protocol, mechanism = self.protocol, self.sasl_mechanism
+        given = [
+            name for name in self.__struct_fields__ if name.startswith("sasl_") and getattr(self, name) is not None
+        ]
+        if not self.uses_sasl:
+            if given:
+                other = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
+                raise ConfigError(
+                    f'{given[0]} has no effect with security_protocol="{protocol}"; set security_protocol="{other}"'
+                )
+            return
+        if mechanism in NOT_YET:
+            raise ConfigError(f"sasl_mechanism={mechanism} is not implemented yet; use {', '.join(IMPLEMENTED)}")
+        if mechanism not in IMPLEMENTED:
+            known = ", ".join(IMPLEMENTED)
+            raise ConfigError(f'security_protocol="{protocol}" needs sasl_mechanism, one of {known}, not {mechanism!r}')
+        if self.sasl_jaas_config is not None and (self.sasl_username is not None or self.sasl_password is not None):
+            raise ConfigError("only one of sasl_jaas_config and sasl_username with sasl_password can be set")
+        if self.sasl_jaas_config is None and (self.sasl_username is None or self.sasl_password is None):
+            raise ConfigError(f"sasl_mechanism={mechanism} needs sasl_username and sasl_password, or sasl_jaas_config")
+        _ = self.sasl
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether the client logs in with SASL."""
+        return self.protocol.startswith("SASL_")
+
+    @property
+    def sasl(self) -> SaslLogin:
+        """Who logs in with SASL, if `uses_sasl`.
+
+        Raises:
+            ConfigError: `sasl_jaas_config` cannot be used.
+        """
+        mechanism, jaas = self.sasl_mechanism or "", secret(self.sasl_jaas_config)
+        if jaas is not None:
+            return login_from_jaas(jaas, mechanism)
+        return SaslLogin(mechanism, self.sasl_username or "", Secret(self.sasl_password or ""))
 
     @property
     def protocol(self) -> str:

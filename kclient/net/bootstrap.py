@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kclient.config.security import PLAINTEXT, PROTOCOLS
+from kclient.config.security import LISTENERS, PLAINTEXT
 from kclient.errors import ConfigError
 
 _SERVER = re.compile(
@@ -40,8 +40,8 @@ def parse_servers(servers: str | Sequence[str], protocol: str = PLAINTEXT) -> li
         if match is None or text.isdigit():
             raise ConfigError(f'a bootstrap server is "host:port" (IPv6: "[::1]:9092"), not {text!r}')
         scheme = match["scheme"]
-        if scheme and scheme.upper() not in PROTOCOLS:
-            raise ConfigError(f"bootstrap server {text!r}: {scheme} is not one of {', '.join(PROTOCOLS)}")
+        if scheme and scheme.upper() not in LISTENERS:
+            raise ConfigError(f"bootstrap server {text!r}: {scheme} is not one of {', '.join(LISTENERS)}")
         if scheme and scheme.upper() != protocol:
             raise ConfigError(f'bootstrap server {text!r} contradicts security_protocol="{protocol}"')
         port = int(match["port"] or _DEFAULT_PORT)

@@ -169,6 +169,7 @@ class Connection:
         self._defer = defer
         self._channel: Channel | None = None
         self._next_id = 0
+        self._has_answered = False
         self._header_v1: dict[tuple[int, int], bool] = {}
 
     @property
@@ -314,6 +315,7 @@ class Connection:
         metrics.responses.total += 1
         metrics.bytes_in.total += len(frame) + 4
         self.last_used = now
+        self._has_answered = True
         if not self.in_flight:
             self.close(ProtocolError("the broker sent a response without a request", broker=self.peer.name), now)
             return
@@ -452,10 +454,19 @@ class Connection:
                 advice = f"check that this is a {self.peer.listener} listener of a Kafka broker"
                 if self.peer.listener == "plaintext":
                     advice += "; a TLS or SASL listener closes such a connection"
-                return self._unreachable("the peer closed the connection instead of responding to ApiVersions", advice)
+                return self._unreachable(
+                    f"the peer closed the connection instead of responding to {self._asked_for()}", advice
+                )
             return self._unreachable(reason.strerror if isinstance(reason, OSError) and reason.strerror else reason)
+        if isinstance(reason, PeerClosed) and not self._has_answered and self.in_flight:
+            first = api_name(self.in_flight[0].request)
+            advice = "; if this listener has SASL, set security_protocol" if "SASL" not in self.peer.listener else ""
+            return DisconnectedError(f"{reason} instead of responding to {first}{advice}", broker=self.peer.name)
         text = f"{reason}" if isinstance(reason, PeerClosed) else f"the connection was lost: {reason}"
         return DisconnectedError(text, broker=self.peer.name)
+
+    def _asked_for(self) -> str:
+        return type(self._asked.message).message_name.removesuffix("Request") if self._asked else "ApiVersions"
 
     def _change(self, event: Event) -> None:
         self.state = STATES.next_state(self.state, event, f"to {self.peer.name}")

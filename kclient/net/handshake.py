@@ -1,7 +1,7 @@
 """How a connection is set up before the first request: a list of steps, each a generator.
 
-A step yields requests and receives the bodies of their responses; it uses no socket and never waits. The only step so
-far is ApiVersions, which returns the versions that the broker supports. Elsewhere: the connection itself, and how long
+A step yields requests and receives the bodies of their responses; it uses no socket and never waits. ApiVersions comes
+first and returns the versions that the broker supports. Elsewhere: SASL (`sasl`), the connection itself, and how long
 set-up may take.
 """
 
@@ -136,8 +136,6 @@ def find_versions(setup: Setup) -> Exchange:
 # librdkafka's mock cluster supports nothing newer than these, and decodes them like the versions before, which have the
 # same fields. The only other broker with this limit is Kafka 2.4, which loses nothing by the older ones.
 _FLEXIBLE_SINCE = {JoinGroupRequest.api_key: 6, SyncGroupRequest.api_key: 4}
-
-PLAINTEXT_STEPS: tuple[Step, ...] = (find_versions,)
 
 
 def _error_code(body: memoryview) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kclient._text import address
 from kclient._version import __version__
 from kclient.config import ClientConfig
-from kclient.config.security import PLAINTEXT
+from kclient.config.security import LISTENERS
 from kclient.errors import BrokerConnectionError, DisconnectedError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
 from kclient.net.backoff import Backoff
@@ -97,7 +97,7 @@ class LinkSettings:
     ) -> None:
         self.transport = transport
         self._tls = _tls_connector(config, transport)
-        self.listener = "plaintext" if self._tls is None else "TLS"
+        self.listener = LISTENERS[config.protocol]
         self.metrics = metrics
         self.defer = defer
         self.steps = steps
@@ -123,7 +123,7 @@ class LinkSettings:
 
 
 def _tls_connector(config: ClientConfig, transport: Transport) -> TlsConnector | None:
-    if config.protocol == PLAINTEXT:
+    if not config.protocol.endswith("SSL"):
         return None
     # Not at the top: a client without TLS does not need the module ssl.
     from kclient.net.tls import TlsConnector

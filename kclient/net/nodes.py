@@ -17,9 +17,10 @@ from kclient.errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
 from kclient.net.connectivity import ConnectivityMonitor
 from kclient.net.failures import api_name, error_for_request, unknown_broker
-from kclient.net.handshake import PLAINTEXT_STEPS, ApiRanges, Step
+from kclient.net.handshake import ApiRanges, Step
 from kclient.net.link import Link, LinkSettings, LinkState, PendingRequest
 from kclient.net.manager import ANY_NODE, NEVER, Nodes, Request
+from kclient.net.sasl import steps_of
 from kclient.net.transport import Transport
 from kclient.protocol import Message
 from kclient.types import Node
@@ -44,7 +45,7 @@ class ClusterNodes(Nodes):
         clock: seconds.
         random: for jitter, and to choose between equal brokers.
         defer: runs a function soon on the network thread, outside of any `send`.
-        steps: the set-up of a connection.
+        steps: the set-up of a connection; by default that of the options.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class ClusterNodes(Nodes):
         clock: Callable[[], float],
         random: random.Random,
         defer: Callable[[Callable[[], None]], None],
-        steps: Sequence[Step] = PLAINTEXT_STEPS,
+        steps: Sequence[Step] | None = None,
     ) -> None:
         self.max_in_flight: int = getattr(config, "max_in_flight_requests_per_connection", 100)
         self._connectivity = connectivity
@@ -67,7 +68,9 @@ class ClusterNodes(Nodes):
         self._random = random
         self._defer = defer
         self._request_timeout = config.request_timeout_ms / 1000
-        self._settings = LinkSettings(config, transport, metrics, random, defer, steps, self.max_in_flight)
+        self._settings = LinkSettings(
+            config, transport, metrics, random, defer, steps or steps_of(config), self.max_in_flight
+        )
         self._bootstrap = [Node(FIRST_BOOTSTRAP_ID - index, host, port) for index, (host, port) in enumerate(servers)]
         self._links: dict[int, Link] = {}
         self._retired: list[Link] = []

@@ -43,6 +43,15 @@ def add_parser(commands: Any) -> None:
     format_.add_argument(
         "-g", "--ignore-formatted", action="store_true", help="skip directories that are already formatted"
     )
+    format_.add_argument(
+        "-S",
+        "--add-scram",
+        metavar="MECHANISM=[name=USER,password=PASSWORD]",
+        dest="credentials",
+        action="append",
+        default=[],
+        help="a user for SCRAM; may be repeated",
+    )
     quorum = format_.add_mutually_exclusive_group()
     quorum.add_argument(
         "-s",
@@ -103,6 +112,7 @@ def format_storage(options: argparse.Namespace) -> int:
     from refbroker.directories.formatting import FormatPlan, cluster_of, directories_of, format_directories, plan_levels
     from refbroker.log import Files
     from refbroker.log.checkpoints import encode_uuid, random_uuid
+    from refbroker.metadata.scram import parse_credential
 
     rng, files = random.SystemRandom(), Files()
     config = _config(options, options.node_id)
@@ -115,6 +125,7 @@ def format_storage(options: argparse.Namespace) -> int:
         levels=plan_levels(
             _levels(options.features), options.release_version, dynamic_quorum=_is_dynamic(options, config)
         ),
+        credentials=tuple(map(parse_credential, options.credentials)),
         controller=_controller(config) if options.standalone else None,
     )
     now_ms = time.time_ns() // 1_000_000

@@ -6,7 +6,7 @@ metadata log also gets a first snapshot, 0-0, that contains them. This broker cr
 starts; formatting them first is needed only to choose the cluster id or the features, or to start Apache Kafka on
 them. Checks and messages are Kafka's. Source: `Formatter`, `StorageTool`.
 
-Not implemented: several voters, and SCRAM credentials.
+Not implemented: several voters.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from pathlib import Path
 from uuid import UUID
 
 from kclient.errors import ConfigError, KafkaStorageError
+from kclient.protocol import Message
 from kclient.protocol.messages.records.control import VotersRecord
-from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord
+from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord, UserScramCredentialRecord
 from refbroker.config import BrokerConfig
 from refbroker.log import Files
 from refbroker.log.checkpoints import (
@@ -55,6 +56,7 @@ class FormatPlan:
         directories: the data directories.
         metadata_directory: the data directory for the metadata log.
         levels: the level of each feature, including `metadata.version`.
+        credentials: the first users for SCRAM.
         controller: the controller's listener if it becomes the only voter in the metadata log; else None.
     """
 
@@ -63,11 +65,17 @@ class FormatPlan:
     directories: tuple[Path, ...]
     metadata_directory: Path
     levels: dict[str, int] = field(default_factory=dict)
+    credentials: tuple[UserScramCredentialRecord, ...] = ()
     controller: Listener | None = None
 
     @property
-    def records(self) -> list[FeatureLevelRecord]:
-        """The first records of the metadata log: `metadata.version`, then the others by name. Level 0 has no record."""
+    def records(self) -> list[Message]:
+        """The first records of the metadata log: features, then users."""
+        return [*self.feature_records, *self.credentials]
+
+    @property
+    def feature_records(self) -> list[FeatureLevelRecord]:
+        """The records of the features: `metadata.version`, then the others by name. Level 0 has no record."""
         others = sorted(set(self.levels) - {METADATA_VERSION, KRAFT_VERSION})
         return [
             FeatureLevelRecord(name=name, feature_level=self.levels[name])
@@ -183,7 +191,7 @@ def format_directories(
     level = plan.levels[METADATA_VERSION]
     shown = ", ".join(
         f"ApiMessageAndVersion(FeatureLevelRecord(name='{name}', featureLevel={number}) at version 0)"
-        for name, number in ((record.name, record.feature_level) for record in plan.records)
+        for name, number in ((record.name, record.feature_level) for record in plan.feature_records)
     )
     yield (
         f"Bootstrap metadata: BootstrapMetadata(records=[{shown}], metadataVersionLevel={level}, source=format command)"

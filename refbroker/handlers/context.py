@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kclient.errors import ProtocolError
 from kclient.protocol import Message
+from refbroker.security.sasl import Authenticator
 
 S = TypeVar("S")
 
@@ -19,12 +20,14 @@ class ClientConnection(Protocol):
     Attributes:
         peer: the client's address, for log lines.
         listener: the name of the listener that accepted it.
+        authenticator: the client's login; None on a listener without SASL.
         client_software: name and version, as the client's ApiVersions request gave them.
         transport: writes to it.
     """
 
     peer: str
     listener: str
+    authenticator: Authenticator | None
     client_software: tuple[str, str]
     transport: asyncio.Transport
 

@@ -1,15 +1,36 @@
-"""SaslAuthenticate (36), versions 0 to 2: returns ILLEGAL_SASL_STATE, as Kafka does on a listener without SASL."""
+"""SaslAuthenticate (36), versions 0 to 2: carries the messages of a SASL mechanism (KIP-152).
+
+On a listener without SASL the response is ILLEGAL_SASL_STATE, as in Kafka. Not implemented: logging in again before a
+session ends (KIP-368), so that sessions do not end.
+"""
 
 from __future__ import annotations
 
-from kclient.errors import IllegalSaslStateError
+import asyncio
+from typing import Any
+
+from kclient.errors import IllegalSaslStateError, SaslAuthenticationError
 from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.failed_logins import close_later
+from refbroker.handlers.services import MetadataServices
+from refbroker.runtime.error_codes import code_of
 
 
-def handle(context: Context[object], request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+def handle(
+    context: Context[MetadataServices], request: SaslAuthenticateRequest
+) -> SaslAuthenticateResponse | asyncio.Future[Any]:
     """Answer a SaslAuthenticate request."""
-    return SaslAuthenticateResponse(
-        error_code=IllegalSaslStateError.code,
-        error_message="SaslAuthenticate request received after successful authentication",
-    )
+    login = context.connection.authenticator
+    if login is None:
+        return SaslAuthenticateResponse(
+            error_code=IllegalSaslStateError.code,
+            error_message="SaslAuthenticate request received after successful authentication",
+        )
+    try:
+        return SaslAuthenticateResponse(auth_bytes=login.on_token(bytes(request.auth_bytes)), error_message=None)
+    except IllegalSaslStateError as error:
+        return SaslAuthenticateResponse(error_code=code_of(error), error_message=error.message)
+    except SaslAuthenticationError as error:
+        response = SaslAuthenticateResponse(error_code=code_of(error), error_message=error.message)
+        return close_later(context, response, error)

@@ -22,7 +22,8 @@ from refbroker.log import FileRange
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.requests import RequestStats
 from refbroker.runtime.threads import in_thread
-from refbroker.security.principals import ANONYMOUS
+from refbroker.security.principals import ANONYMOUS, Principal
+from refbroker.security.sasl import TOKEN_LIMIT, Authenticator
 from refbroker.server.dispatch import Dispatcher, PendingResponse
 from refbroker.server.tls import TlsTransport
 
@@ -40,6 +41,8 @@ the CPU time.
 """
 SEND_BUFFER_LIMIT = 1 << 20
 """When more bytes than this wait to be sent, the connection is not read."""
+LOGIN_SECONDS = 30.0
+"""How long a client may take to log in. Kafka waits for `connections.max.idle.ms`."""
 
 _SIZE = struct.Struct(">i")
 
@@ -80,19 +83,20 @@ class Connection(asyncio.BufferedProtocol):
     Parameters:
         server: the server that accepted it.
         listener: the name of the listener that accepted it.
+        authenticator: the client's login; None on a listener without SASL.
 
     Attributes:
         peer: the client's address, for log messages.
-        principal: who the client is.
         last_active_ns: when the client last sent something, by `time.perf_counter_ns`.
         client_software: name and version from the ApiVersions request.
         closed_for: the reason for closing, once closed.
     """
 
-    def __init__(self, server: ConnectionListener, listener: str) -> None:
+    def __init__(self, server: ConnectionListener, listener: str, authenticator: Authenticator | None = None) -> None:
         self.peer = "?"
         self.listener = listener
-        self.principal = ANONYMOUS
+        self.authenticator = authenticator
+        self._own_principal = ANONYMOUS
         self.last_active_ns = 0
         self.client_software = ("", "")
         self.closed_for = Closed.CLIENT
@@ -114,9 +118,19 @@ class Connection(asyncio.BufferedProtocol):
         self._ignoring = False
         self._closed = False
         self._sends_files = True
+        self._login_deadline: asyncio.TimerHandle | None = None
         self.transport: asyncio.Transport
 
     # asyncio.BufferedProtocol
+
+    @property
+    def principal(self) -> Principal:
+        """Who the client is: the user that has logged in with SASL, else the subject of its certificate."""
+        return self._own_principal if self.authenticator is None else self.authenticator.principal
+
+    @principal.setter
+    def principal(self, principal: Principal) -> None:
+        self._own_principal = principal
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -128,7 +142,13 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "?")
         self.last_active_ns = perf_counter_ns()
+        if not self._is_authenticated:
+            self._login_deadline = self._loop.call_later(LOGIN_SECONDS, self._login_expired)
         self._server.opened(self)
+
+    def _login_expired(self) -> None:
+        if not self._is_authenticated:
+            self.close(f"it has not logged in within {LOGIN_SECONDS:g} s")
 
     @property
     def descriptor(self) -> int:
@@ -142,6 +162,8 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting.cancel()
         if self._sending is not None:
             self._sending.cancel()
+        if self._login_deadline is not None:
+            self._login_deadline.cancel()
         if was_open and self._end > self._start and exc is None and not self.is_busy:
             logger.warning("%s closed the connection in the middle of a request", self.peer)
         self._buffer = bytearray()
@@ -212,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._needed = 0
                 break
             (size,) = _SIZE.unpack_from(self._buffer, self._start)
-            if not 0 <= size <= self._server.config.socket_request_max_bytes:
+            if not 0 <= size <= self._largest_request:
                 self._refuse_size(size)
                 return
             self._needed = _SIZE.size + size
@@ -225,6 +247,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._start == self._end:
             self._start = self._end = 0
 
+    @property
+    def _largest_request(self) -> int:
+        limit = self._server.config.socket_request_max_bytes
+        return limit if self._is_authenticated else min(limit, TOKEN_LIMIT)
+
+    @property
+    def _is_authenticated(self) -> bool:
+        return self.authenticator is None or self.authenticator.is_complete
+
     def _refuse_size(self, size: int) -> None:
         first = bytes(self._buffer[self._start : self._start + 4])
         looks_like = ""
@@ -232,13 +263,17 @@ class Connection(asyncio.BufferedProtocol):
             looks_like = "; it looks like TLS, and this listener is plain text"
         elif first.isalpha() or first[:3].isalpha():
             looks_like = "; it looks like HTTP or another protocol of text"
-        limit = self._server.config.socket_request_max_bytes
-        self.close(f"a request of {size} bytes, where 0 to {limit} are allowed{looks_like}")
+        allowed = f"0 to {self._largest_request}"
+        self.close(f"a request of {size} bytes, where {allowed} are allowed{looks_like}")
 
     def _handle(self, frame: memoryview) -> None:
         started = self._now_ns
         dispatcher = self._server.dispatcher
         try:
+            if self.authenticator is not None and self.authenticator.takes_tokens:
+                token = self.authenticator.on_token(bytes(frame))
+                self.transport.write(_SIZE.pack(len(token)) + token)
+                return
             stats, answer = dispatcher.handle(self, frame)
             done = self._now_ns = perf_counter_ns()
             stats.note_handled((len(frame), started - self._arrived_ns, done - started))

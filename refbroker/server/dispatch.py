@@ -94,12 +94,15 @@ class Dispatcher:
 
         Raises:
             ProtocolError: the request cannot be parsed; the connection must be closed.
+            IllegalSaslStateError: the client has to log in first; the connection must be closed.
             KafkaStorageError: the metadata log could not be written.
         """
         header, body = decode_request_header(frame)
         version = header.request_api_version
         handler = find(header.request_api_key, version)
         stats = self._stats[header.request_api_key]
+        if connection.authenticator is not None:
+            connection.authenticator.check_allowed(header.request_api_key)
         if handler is None:
             if header.request_api_key == API_VERSIONS:
                 return stats, _unknown_api_versions(header.correlation_id, stats)

@@ -13,11 +13,13 @@ from functools import partial
 from time import perf_counter_ns
 
 from refbroker.config import BrokerConfig
+from refbroker.metadata.image import ClusterImage
 from refbroker.metrics.counters import BrokerMetrics, Closed
 from refbroker.runtime.file_limit import is_nearly_out
 from refbroker.server.connection import Connection
 from refbroker.server.dispatch import Dispatcher
 from refbroker.server.listening import Listener
+from refbroker.server.sasl import SaslListener
 from refbroker.server.tls import TlsListener, TlsProtocol
 
 logger = logging.getLogger(__name__)
@@ -34,6 +36,8 @@ class Server:
         metrics: counts the connections.
         listeners: a bound port for each listener, by its name.
         tls: the TLS of the listeners that have it, by name.
+        sasl: the SASL of the listeners that have it, by name.
+        image: the state of the cluster, with the credentials of users.
         make_room: closes files that need not be open; returns whether there was one.
 
     Attributes:
@@ -49,6 +53,8 @@ class Server:
         metrics: BrokerMetrics,
         listeners: Mapping[str, Listener],
         tls: Mapping[str, TlsListener],
+        sasl: Mapping[str, SaslListener],
+        image: ClusterImage,
         make_room: Callable[[], bool],
     ) -> None:
         self.config = config
@@ -61,6 +67,8 @@ class Server:
         self._empty = asyncio.Event()
         self._listeners = listeners
         self._tls = tls
+        self._sasl = sasl
+        self._image = image
         # Also those whose handshake is not complete, of which no connection knows.
         self._tls_protocols: dict[TlsProtocol, None] = {}
 
@@ -72,7 +80,8 @@ class Server:
             await listener.start(make, max(backlog, 128))
 
     def _make(self, listener: str) -> Connection:
-        return Connection(self, listener)
+        sasl = self._sasl.get(listener)
+        return Connection(self, listener, None if sasl is None else sasl.authenticator(self._image))
 
     def _make_tls(self, listener: str) -> TlsProtocol:
         protocol = TlsProtocol(self._tls[listener], self._make(listener), self.loop, self._tls_protocols.pop)

@@ -23,7 +23,6 @@ from kclient.security.settings import TlsSettings
 from refbroker.config import BrokerConfig
 from refbroker.metrics.counters import Closed
 from refbroker.security.principals import ANONYMOUS, NoMatchingRuleError, Principal, PrincipalMapper
-from refbroker.settings.listeners import SecurityProtocol
 from refbroker.settings.values import parse_list
 
 logger = logging.getLogger(__name__)
@@ -122,7 +121,7 @@ def tls_listeners(config: BrokerConfig) -> dict[str, TlsListener]:
     Raises:
         ConfigError: see TlsListener.
     """
-    names = [name for name, _, _ in config.listeners.all if config.listeners.protocol(name) == SecurityProtocol.SSL]
+    names = [name for name, _, _ in config.listeners.all if config.listeners.protocol(name).has_tls]
     return {name: TlsListener(config, name) for name in names}
 
 

@@ -36,7 +36,7 @@ compression.lz4.level int {_level("lz4")} AD
 compression.type string producer uncompressed|zstd|lz4|snappy|gzip|producer AD
 compression.zstd.level int {_level("zstd")} AD
 config.providers list "" * D
-connection.failed.authentication.delay.ms int 100 0.. -
+connection.failed.authentication.delay.ms int 100 0.. A
 connections.max.idle.ms long 600000 * A
 connections.max.reauth.ms long 0 * -
 controlled.shutdown.enable boolean true * -
@@ -254,8 +254,8 @@ replication.quota.window.num int 11 1.. -
 replication.quota.window.size.seconds int 1 1.. -
 request.timeout.ms int 30000 * -
 sasl.client.callback.handler.class class null * -
-sasl.enabled.mechanisms list GSSAPI * D
-sasl.jaas.config password null * D
+sasl.enabled.mechanisms list GSSAPI * AD
+sasl.jaas.config password null * AD
 sasl.kerberos.kinit.cmd string /usr/bin/kinit * D
 sasl.kerberos.min.time.before.relogin long 60000 * D
 sasl.kerberos.principal.to.local.rules list DEFAULT * D

@@ -46,6 +46,7 @@ _BROKER = {
     "auto.create.topics.enable": "Whether a topic is created when a client first requests it.",
     "broker.id": "The older name of node.id.",
     "broker.rack": "The rack of the broker.",
+    "connection.failed.authentication.delay.ms": "How long a response to a failed login waits, in milliseconds.",
     "connections.max.idle.ms": "The time after which an idle connection is closed, in milliseconds.",
     "cordoned.log.dirs": "The data directories that get no new partitions; * for all of them.",
     "default.replication.factor": "The default number of replicas of new topics.",
@@ -70,8 +71,8 @@ _BROKER = {
     "group.max.session.timeout.ms": "The longest session timeout of a member of a classic group, in milliseconds.",
     "group.max.size": "The largest number of members of a classic group.",
     "group.min.session.timeout.ms": "The shortest session timeout of a member of a classic group, in milliseconds.",
-    "listener.security.protocol.map": "The security protocol of each listener by its name; PLAINTEXT and SSL "
-    "are implemented.",
+    "listener.security.protocol.map": "The security protocol of each listener by its name; PLAINTEXT, SSL, "
+    "SASL_PLAINTEXT or SASL_SSL.",
     "listeners": "The addresses the broker listens on, each with a name; PLAINTEXT on loopback.",
     "log.cleaner.backoff.ms": "The interval of checks for logs to compact, in milliseconds.",
     "log.cleaner.dedupe.buffer.size": "The memory of all cleaner threads together for keys, in bytes.",
@@ -120,6 +121,8 @@ _BROKER = {
     "socket.receive.buffer.bytes": "The size of the sockets' receive buffers; -1 for the default of the system.",
     "socket.request.max.bytes": "The largest request, in bytes.",
     "socket.send.buffer.bytes": "The size of the sockets' send buffers; -1 for the default of the system.",
+    "sasl.enabled.mechanisms": "The mechanisms of a listener with SASL; PLAIN and the two of SCRAM are implemented.",
+    "sasl.jaas.config": 'The users of PLAIN as user_NAME="PASSWORD", for one listener and mechanism.',
     "ssl.cipher.suites": "The cipher suites to allow, by Java's or OpenSSL's names; empty for OpenSSL's choice.",
     "ssl.client.auth": "Whether clients with TLS need a certificate: none, requested or required.",
     "ssl.enabled.protocols": "The versions of TLS to allow.",

@@ -3,8 +3,6 @@
 A client learns the addresses of the listener it is connected to. Thus clients inside and outside of a network, who need
 different addresses, use different listeners. Controllers' listeners (`controller.listener.names`) do not count: this
 broker is its own controller, within the process.
-
-Not implemented: the security protocols SASL_PLAINTEXT and SASL_SSL.
 """
 
 from __future__ import annotations
@@ -30,8 +28,15 @@ class SecurityProtocol(enum.IntEnum):
     SASL_PLAINTEXT = 2
     SASL_SSL = 3
 
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
-_IMPLEMENTED = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL)
+    @property
+    def has_sasl(self) -> bool:
+        """Whether clients log in with SASL."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 class Listener(NamedTuple):
@@ -69,12 +74,8 @@ class Listeners:
         self._advertised = _advertised(settings, self.all, controllers)
         self._check_distinct()
         for listener in self.all:
-            if self.protocol(listener.name) not in _IMPLEMENTED:
-                names = " and ".join(protocol.name for protocol in _IMPLEMENTED)
-                raise ConfigError(
-                    f"the listener {listener} has the security protocol {self.protocol(listener.name).name}; "
-                    f"{names} are those of this broker"
-                )
+            # Raises if the settings name none.
+            self.protocol(listener.name)
         between = settings.get("inter.broker.listener.name", "").upper()
         if between and between not in self._advertised:
             raise ConfigError(

@@ -30,7 +30,7 @@ from refbroker.broker import Broker
 from refbroker.config import BrokerConfig
 from refbroker.log import Files, PartitionLog
 from refbroker.runtime.clock import Clock
-from refbroker.settings.listeners import LOOPBACK, PLAINTEXT, SSL, parse_listener
+from refbroker.settings.listeners import LOOPBACK, parse_listener
 from refbroker.settings.values import parse_list
 from refbroker.testing import hosts
 from refbroker.testing.certificates import Certificates
@@ -38,6 +38,7 @@ from refbroker.testing.control.clock import ClockMethods, LocalClock
 from refbroker.testing.control.elections import elect
 from refbroker.testing.faults import Faults
 from refbroker.testing.faults.injection import FaultInjection
+from refbroker.testing.security import BrokerSecurity
 
 if TYPE_CHECKING:
     from refbroker.testing.simulated_disk import SimulatedDisk
@@ -56,6 +57,7 @@ class RefBroker:
             broker is closed.
         port: the port to listen on; 0 picks a free one, which stays the same over restarts.
         settings: broker settings by Kafka's names.
+        sasl: passwords by user: its listener has SASL with PLAIN and SCRAM, and `client_options` log in as the first.
         tls: whether its listener has TLS, with throw-away certificates; `client_options` are what clients need then.
         durable: whether flushes wait for the disk; by default only with a `data_dir`.
         disk: a simulated disk, which can lose data, fail and fill up.
@@ -80,10 +82,11 @@ class RefBroker:
         durable: bool | None = None,
         disk: SimulatedDisk | None = None,
         tls: bool = False,
+        sasl: Mapping[str, str] | None = None,
         **options: object,
     ) -> None:
         self._settings = {**(settings or {}), **{name.replace("_", "."): _text(v) for name, v in options.items()}}
-        self._certificates = Certificates() if tls else None
+        self._security = BrokerSecurity(tls, sasl or {})
         self._temporary = data_dir is None
         self._data_dir = Path(tempfile.mkdtemp(prefix="refbroker-")) if data_dir is None else Path(data_dir)
         self._disk = disk
@@ -106,11 +109,10 @@ class RefBroker:
             raise
 
     def _config(self) -> BrokerConfig:
-        secured = self._certificates
-        own = f"{SSL if secured else PLAINTEXT}://{LOOPBACK}:{self._first_port}"
-        settings = {"listeners": own, "log.dirs": str(self._data_dir), INITIAL_DELAY: "0"}
-        settings |= {**(secured.broker_settings() if secured else {}), **self._settings}
-        given = map(parse_listener, parse_list(settings["listeners"]))
+        own = f"{self._security.protocol}://{LOOPBACK}:{self._first_port}"
+        given = list(map(parse_listener, parse_list(self._settings.get("listeners", own))))
+        settings = {"log.dirs": str(self._data_dir), INITIAL_DELAY: "0"}
+        settings |= {**self._security.settings(one.name for one in given), **self._settings}
         # The ports that were picked at the first start are kept.
         kept = [one if one.port else one._replace(port=self._ports.get(one.name, 0)) for one in given]
         config = BrokerConfig({**settings, "listeners": ",".join(map(str, kept))})
@@ -143,20 +145,15 @@ class RefBroker:
         Raises:
             IllegalStateError: it was not made with tls=True.
         """
-        if self._certificates is None:
+        if self._security.certificates is None:
             raise IllegalStateError("the broker has no certificates; make it with RefBroker(tls=True)")
-        return self._certificates
+        return self._security.certificates
 
     @property
     def client_options(self) -> dict[str, Any]:
         """The options that a client needs to connect to its first listener: `Producer(**broker.client_options)`."""
-        options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
-        if self._certificates is not None:
-            options |= {"security_protocol": SSL, "ssl_truststore_certificates": self._certificates.authority}
-            if self._asks_for_certificates:
-                chain, key = self._certificates.issue()
-                options |= {"ssl_keystore_certificate_chain": chain, "ssl_keystore_key": key}
-        return options
+        options = self._security.client_options(with_certificate=self._asks_for_certificates)
+        return {"bootstrap_servers": self.bootstrap_servers, **options}
 
     def address(self, listener: str) -> str:
         """Return the address for the clients of a listener.
@@ -228,6 +225,7 @@ class RefBroker:
             started.set_exception(error)
             return
         self._ports = dict(self._broker.ports)
+        self._security.add_users(self._broker.parts)
         started.set_result(None)
         await self._ended.wait()
 

@@ -45,7 +45,9 @@ class Harness:
         ports = {PLAINTEXT: 9092}
         self.broker = build(BrokerConfig(self.settings), self.clock, self.files, random.SystemRandom(), ports)
         self.dispatcher = Dispatcher(self.broker, FaultInjection(self.faults))
-        self.connection: Any = SimpleNamespace(peer="test", listener=PLAINTEXT, client_software=("", ""))
+        self.connection: Any = SimpleNamespace(
+            peer="test", listener=PLAINTEXT, authenticator=None, client_software=("", "")
+        )
 
     def restart(self, *, clean: bool = True) -> None:
         self._forget()

@@ -60,10 +60,6 @@ def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
             {"listeners": "CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"},
             "none of the listeners CONTROLLER://:9093 is for clients",
         ),
-        (
-            {"listeners": "SASL_SSL://127.0.0.1:9092"},
-            "has the security protocol SASL_SSL; PLAINTEXT and SSL are",
-        ),
         ({"listeners": "INSIDE://:9092"}, "add INSIDE:PLAINTEXT to listener.security.protocol.map"),
         ({MAP: "PLAINTEXT:TLS"}, "has PLAINTEXT:TLS, which is not a security protocol; they are PLAINTEXT, SSL"),
         ({MAP: "PLAINTEXT"}, "listener.security.protocol.map has the form NAME:PROTOCOL,..., unlike 'PLAINTEXT'"),
@@ -95,7 +91,6 @@ def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
     ids=[
         "form",
         "only a controller's",
-        "security protocol",
         "no security protocol",
         "unknown security protocol",
         "form of the map",

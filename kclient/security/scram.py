@@ -1,0 +1,194 @@
+"""SCRAM (RFC 5802), as Kafka has it: both sides of the exchange, and the keys that a broker stores.
+
+Texts are UTF-8 without SASLprep, as in Kafka. Channel binding does not exist. A side never keeps the password that it
+does not need: a broker stores two keys, from which nobody can log in. Elsewhere: SASL on a connection, other mechanisms
+(`sasl`). Source: KIP-84, KIP-554.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Generator
+from functools import lru_cache
+from typing import NamedTuple
+
+from kclient.errors import SaslAuthenticationError
+from kclient.security.secret import Secret
+
+MIN_ITERATIONS = 4096
+MAX_ITERATIONS = 1_000_000
+"""The most that a client computes for a broker: more could only be meant to keep it busy."""
+
+
+class ScramMechanism(NamedTuple):
+    """A mechanism: its name, its number in the protocol, and its hash function."""
+
+    name: str
+    type: int
+    hash: str
+
+
+MECHANISMS = {
+    mechanism.name: mechanism
+    for mechanism in (ScramMechanism("SCRAM-SHA-256", 1, "sha256"), ScramMechanism("SCRAM-SHA-512", 2, "sha512"))
+}
+"""The mechanisms by name."""
+
+
+class ScramCredential(NamedTuple):
+    """What a broker stores of a password."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(iterations={self.iterations}, [hidden])"
+
+
+_NAME = r"(?:[^\x00,=]|=2C|=3D)+"
+_NONCE = r"[\x21-\x2b\x2d-\x7e]+"
+_BASE64 = "[A-Za-z0-9+/]+={0,2}"
+_EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]+=[^\x00,]+)*)"
+_CLIENT_FIRST = re.compile(
+    rf"n,(?:a=(?P<authzid>{_NAME}))?,(?P<bare>(?:m=[^,]*,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
+)
+_SERVER_FIRST = re.compile(
+    rf"(?:m=[^,]*,)?r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}})(?:,.*)?"
+)
+_CLIENT_FINAL = re.compile(
+    rf"(?P<bare>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE})(?:,[A-Za-z]+=[^\x00,]+)*?),p=(?P<proof>{_BASE64})"
+)
+_SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^,]*)|v=(?P<signature>{_BASE64}))(?:,.*)?")
+
+
+def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """Return the password as the salt and the iterations make it; slow on purpose."""
+    return hashlib.pbkdf2_hmac(mechanism.hash, password.encode(), salt, iterations)
+
+
+def credential_of(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """Return what to store of a salted password."""
+    client_key = _hmac(mechanism, salted, b"Client Key")
+    return ScramCredential(
+        salt, iterations, hashlib.new(mechanism.hash, client_key).digest(), _hmac(mechanism, salted, b"Server Key")
+    )
+
+
+def scram_client(
+    mechanism: ScramMechanism, user: str, password: Secret, nonce: str, *, is_token: bool = False
+) -> Generator[bytes, bytes, None]:
+    """Yield the client's messages and receive the server's; the end means that the server knows the password as well.
+
+    Parameters:
+        user, password: who logs in; the id and the HMAC of a delegation token.
+        nonce: random text.
+        is_token: whether they are those of a delegation token.
+
+    Raises:
+        SaslAuthenticationError: the server is malformed, refuses, or does not know the password.
+    """
+    escaped = user.replace("=", "=3D").replace(",", "=2C")
+    bare = f"n={escaped},r={nonce}{',tokenauth=true' if is_token else ''}"
+    server_first = _text((yield f"n,,{bare}".encode()))
+    found = _SERVER_FIRST.fullmatch(server_first)
+    if found is None:
+        raise SaslAuthenticationError("the broker's first SCRAM message is malformed")
+    if not found["nonce"].startswith(nonce) or found["nonce"] == nonce:
+        raise SaslAuthenticationError("the broker's SCRAM nonce does not continue that of this client")
+    iterations = int(found["iterations"])
+    if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+        raise SaslAuthenticationError(
+            f"the broker wants {iterations} iterations of SCRAM; from {MIN_ITERATIONS} to {MAX_ITERATIONS} are allowed"
+        )
+    salted = _cached_salted_password(mechanism, password, _decoded(found["salt"]), iterations)
+    client_key = _hmac(mechanism, salted, b"Client Key")
+    final = f"c={b64encode(b'n,,').decode()},r={found['nonce']}"
+    signed = f"{bare},{server_first},{final}".encode()
+    signature = _hmac(mechanism, hashlib.new(mechanism.hash, client_key).digest(), signed)
+    proof = b64encode(_xor(client_key, signature)).decode()
+    server_final = _SERVER_FINAL.fullmatch(_text((yield f"{final},p={proof}".encode())))
+    if server_final is None:
+        raise SaslAuthenticationError("the broker's last SCRAM message is malformed")
+    if server_final["error"] is not None:
+        raise SaslAuthenticationError(f"the broker refused: {server_final['error']}")
+    expected = _hmac(mechanism, _hmac(mechanism, salted, b"Server Key"), signed)
+    if not hmac.compare_digest(_decoded(server_final["signature"]), expected):
+        raise SaslAuthenticationError(
+            "the broker does not know the password; it may not be the one that it claims to be"
+        )
+
+
+def scram_server(
+    mechanism: ScramMechanism, credential: Callable[[str], ScramCredential], nonce: str
+) -> Generator[bytes, bytes, tuple[str, bytes]]:
+    """Yield the server's messages, after a first empty one, and receive the client's; return the user and the last
+    message.
+
+    Parameters:
+        credential: returns what is stored of a user; a made-up one for a user that does not exist, so that nobody
+            learns who exists.
+        nonce: random text.
+
+    Raises:
+        SaslAuthenticationError: the client is malformed, or does not know the password.
+    """
+    first = _CLIENT_FIRST.fullmatch(_text((yield b"")))
+    if first is None:
+        raise SaslAuthenticationError("Invalid SASL/SCRAM client first message format.")
+    user = first["name"].replace("=2C", ",").replace("=3D", "=")
+    if first["authzid"] not in (None, first["name"]):
+        raise SaslAuthenticationError("Authentication failed: Client requested an authorization id that is different "
+                                      "from username")  # fmt: skip
+    known = credential(user)
+    both = first["nonce"] + nonce
+    server_first = f"r={both},s={b64encode(known.salt).decode()},i={known.iterations}"
+    final = _CLIENT_FINAL.fullmatch(_text((yield server_first.encode())))
+    if final is None:
+        raise SaslAuthenticationError("Invalid SASL/SCRAM client final message format.")
+    if final["nonce"] != both:
+        raise SaslAuthenticationError("Invalid client nonce in the final client message.")
+    signed = f"{first['bare']},{server_first},{final['bare']}".encode()
+    signature = _hmac(mechanism, known.stored_key, signed)
+    proof = _decoded(final["proof"])
+    client_key = _xor(proof, signature) if len(proof) == len(signature) else b""
+    if not hmac.compare_digest(hashlib.new(mechanism.hash, client_key).digest(), known.stored_key):
+        raise SaslAuthenticationError(invalid_credentials(mechanism.name))
+    return user, f"v={b64encode(_hmac(mechanism, known.server_key, signed)).decode()}".encode()
+
+
+def invalid_credentials(mechanism: str) -> str:
+    """Return Kafka's message for a wrong password, and for a user that does not exist."""
+    return f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
+
+
+@lru_cache(maxsize=64)
+def _cached_salted_password(mechanism: ScramMechanism, password: Secret, salt: bytes, iterations: int) -> bytes:
+    return salted_password(mechanism, password.reveal(), salt, iterations)
+
+
+def _text(message: bytes) -> str:
+    try:
+        return message.decode()
+    except UnicodeDecodeError:
+        raise SaslAuthenticationError("a SCRAM message is not UTF-8") from None
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise SaslAuthenticationError("a SCRAM message contains invalid base64") from None
+
+
+def _hmac(mechanism: ScramMechanism, key: bytes, message: bytes) -> bytes:
+    return hmac.digest(key, message, mechanism.hash)
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))

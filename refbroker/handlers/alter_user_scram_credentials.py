@@ -1,0 +1,34 @@
+"""AlterUserScramCredentials (51), version 0: sets and deletes users' credentials for SCRAM (KIP-554).
+
+The client sends the salted password, and the broker stores two keys that are computed from it. A user may appear once;
+the changes of other users take effect even if one is refused.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import KafkaError
+from kclient.protocol import Message
+from kclient.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
+from refbroker.handlers.context import Change, Context
+from refbroker.handlers.services import MetadataServices
+from refbroker.metadata.scram import plan_changes
+from refbroker.runtime.error_codes import code_of
+
+Result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+
+
+def handle(context: Context[MetadataServices], request: AlterUserScramCredentialsRequest) -> Change:
+    """Carry out an AlterUserScramCredentials request."""
+    records: list[Message] = []
+    results = []
+    for user, planned in plan_changes(context.broker.image, request.deletions, request.upsertions).items():
+        if isinstance(planned, KafkaError):
+            results.append(Result(user=user, error_code=code_of(planned), error_message=planned.message))
+        else:
+            records += planned
+            results.append(Result(user=user, error_message=None))
+    response = AlterUserScramCredentialsResponse(results=results)
+    return Change(records, lambda: response)

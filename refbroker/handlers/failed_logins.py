@@ -1,0 +1,34 @@
+"""The end of a failed login: the response and the end of the connection come late, which slows down attempts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from kclient.errors import KafkaError
+from kclient.protocol import Message
+from refbroker.handlers.context import Context
+from refbroker.handlers.services import MetadataServices
+
+logger = logging.getLogger(__name__)
+
+
+def close_later(context: Context[MetadataServices], response: Message, error: KafkaError) -> asyncio.Future[Any]:
+    """Respond after `connection.failed.authentication.delay.ms`, and close the connection.
+
+    Parameters:
+        error: the reason, for the log.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+
+    def respond() -> None:
+        if not answer.done():
+            answer.set_result(response)
+            # The response is written by a callback of the future, which comes first.
+            loop.call_soon(context.connection.close)
+
+    logger.warning("the login of %s failed: %s", context.connection.peer, error.message)
+    loop.call_later(context.broker.config.integer("connection.failed.authentication.delay.ms") / 1000, respond)
+    return answer

@@ -1,0 +1,77 @@
+"""The SASL of each listener, from the settings: its mechanisms and users.
+
+Passwords for PLAIN are those of `listener.name.LISTENER.plain.sasl.jaas.config`, as `user_NAME="PASSWORD"`; those for
+SCRAM are in the metadata log. Elsewhere: the logins themselves (`refbroker.security.sasl`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+
+from kclient.errors import ConfigError
+from kclient.security.jaas import parse_jaas
+from kclient.security.scram import ScramCredential, ScramMechanism
+from kclient.security.secret import Secret
+from refbroker.config import BrokerConfig
+from refbroker.metadata.image import ClusterImage
+from refbroker.security.sasl import PLAIN, Authenticator, Users
+from refbroker.settings.values import parse_list
+
+_USER = "user_"
+
+
+class SaslListener:
+    """The SASL of one listener.
+
+    Parameters:
+        config: the broker's settings.
+        name: the listener.
+
+    Raises:
+        ConfigError: a mechanism is not implemented, or the users of PLAIN are missing.
+    """
+
+    def __init__(self, config: BrokerConfig, name: str) -> None:
+        enabled = parse_list(config.listener_text(name, "sasl.enabled.mechanisms") or "")
+        self._plain = _plain_users(config, name) if PLAIN in enabled else {}
+        self._secret = secrets.token_bytes(32)
+        self._enabled = enabled
+        # Raises if a mechanism is not implemented.
+        Users(self._plain, lambda mechanism, user: None, self._secret).mechanisms(enabled)
+
+    def authenticator(self, image: ClusterImage) -> Authenticator:
+        """Return the login of a new connection.
+
+        Parameters:
+            image: has the credentials of SCRAM.
+        """
+
+        def lookup(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+            found = image.scram.get((mechanism.type, user))
+            if found is None:
+                return None
+            return ScramCredential(
+                bytes(found.salt), found.iterations, bytes(found.stored_key), bytes(found.server_key)
+            )
+
+        return Authenticator(Users(self._plain, lookup, self._secret).mechanisms(self._enabled))
+
+
+def sasl_listeners(config: BrokerConfig) -> dict[str, SaslListener]:
+    """Return the SASL of each listener that has it, by name.
+
+    Raises:
+        ConfigError: see SaslListener.
+    """
+    names = [name for name, _, _ in config.listeners.all if config.listeners.protocol(name).has_sasl]
+    return {name: SaslListener(config, name) for name in names}
+
+
+def _plain_users(config: BrokerConfig, listener: str) -> Mapping[str, Secret]:
+    setting = f"listener.name.{listener.lower()}.{PLAIN.lower()}.sasl.jaas.config"
+    text = config.layers.set_values.get(setting)
+    if text is None:
+        raise ConfigError(f'{setting} is missing: it has the users of PLAIN, as user_NAME="PASSWORD"')
+    module = parse_jaas(Secret(text), setting)
+    return {name.removeprefix(_USER): value for name, value in module.options.items() if name.startswith(_USER)}

@@ -1,0 +1,86 @@
+"""The security of a broker for tests: its certificates and users, and what its clients need.
+
+Elsewhere: the certificates themselves (`certificates`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kclient.protocol import Message
+from kclient.security.scram import MECHANISMS
+from kclient.security.secret import Secret
+from refbroker.building import BrokerParts
+from refbroker.metadata.scram import credential_record
+from refbroker.settings.listeners import SecurityProtocol
+from refbroker.testing.certificates import Certificates
+
+MECHANISM = "SCRAM-SHA-256"
+"""The mechanism by which clients log in, unless they choose another one."""
+
+_PROTOCOLS = {(protocol.has_tls, protocol.has_sasl): protocol.name for protocol in SecurityProtocol}
+
+
+class BrokerSecurity:
+    """The certificates and users of one broker.
+
+    Parameters:
+        tls: whether it has certificates.
+        passwords: passwords by user; none for a broker without SASL.
+
+    Attributes:
+        certificates: the authority of its certificates; None without TLS.
+        protocol: the security protocol of its listener.
+
+    Raises:
+        ConfigError: the package trustme is not installed.
+    """
+
+    def __init__(self, tls: bool, passwords: Mapping[str, str]) -> None:
+        self.certificates = Certificates() if tls else None
+        self.protocol = _PROTOCOLS[tls, bool(passwords)]
+        self._passwords = {user: Secret(password) for user, password in passwords.items()}
+
+    def settings(self, listeners: Iterable[str]) -> dict[str, str]:
+        """Return the settings of a broker with these listeners."""
+        found = self.certificates.broker_settings() if self.certificates is not None else {}
+        if self._passwords:
+            users = " ".join(f'user_{user}="{_quoted(text.reveal())}"' for user, text in self._passwords.items())
+            jaas = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+            found |= {f"listener.name.{name.lower()}.plain.sasl.jaas.config": jaas for name in listeners}
+            found["sasl.enabled.mechanisms"] = ",".join(("PLAIN", *MECHANISMS))
+        return found
+
+    def client_options(self, *, with_certificate: bool) -> dict[str, Any]:
+        """Return the options of a client, which logs in as the first user.
+
+        Parameters:
+            with_certificate: whether to add a certificate of its own.
+        """
+        options: dict[str, Any] = {}
+        if self.protocol != SecurityProtocol.PLAINTEXT.name:
+            options["security_protocol"] = self.protocol
+        if self.certificates is not None:
+            options["ssl_truststore_certificates"] = self.certificates.authority
+            if with_certificate:
+                chain, key = self.certificates.issue()
+                options |= {"ssl_keystore_certificate_chain": chain, "ssl_keystore_key": key}
+        for user, password in list(self._passwords.items())[:1]:
+            options |= {"sasl_mechanism": MECHANISM, "sasl_username": user, "sasl_password": password.reveal()}
+        return options
+
+    def add_users(self, parts: BrokerParts) -> None:
+        """Store the credentials for SCRAM of users that have none yet; on the broker's event loop."""
+        records: list[Message] = [
+            credential_record(mechanism, user, password.reveal())
+            for user, password in self._passwords.items()
+            for mechanism in MECHANISMS.values()
+            if (mechanism.type, user) not in parts.image.scram
+        ]
+        if records:
+            parts.metadata.append(records)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

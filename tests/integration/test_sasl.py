@@ -1,0 +1,181 @@
+"""Clients and refbroker with SASL: users, principals, refusals, rotation of passwords, mismatches."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+from typing import Any
+
+import pytest
+
+from kclient import Admin, Consumer, Producer
+from kclient.errors import (
+    ConfigError,
+    IllegalSaslStateError,
+    KafkaTimeoutError,
+    SaslAuthenticationError,
+    UnsupportedSaslMechanismError,
+)
+from kclient.protocol.frames import encode_request
+from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from kclient.security.scram import MECHANISMS
+from refbroker.metadata.scram import credential_record
+from refbroker.testing import RefBroker
+from tests.support.patience import ANSWER
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.refbroker_only
+
+USERS = {"alice": 'wonder"land\\', "bob": "builder"}
+
+
+def principals(broker: RefBroker) -> set[str]:
+    return broker.call(lambda kafka: {str(connection.principal) for connection in kafka.server.connections})
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "tls"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", *MECHANISMS])
+def test_every_mechanism_logs_in(mechanism: str, tls: bool) -> None:
+    with RefBroker(sasl=USERS, tls=tls) as kafka:
+        options = {**kafka.client_options, "sasl_mechanism": mechanism}
+        with Producer(**options) as producer, Consumer("t", auto_offset_reset="earliest", **options) as consumer:
+            producer.send("t", b"v").result(ANSWER)
+            assert [record.value for record in consumer.poll(ANSWER)] == [b"v"]
+            assert principals(kafka) == {"User:alice"}
+
+
+@pytest.mark.refbroker(sasl=USERS)
+@pytest.mark.parametrize("mechanism", ["PLAIN", *MECHANISMS])
+def test_a_refused_client_learns_it_from_every_call(
+    refbroker: RefBroker, mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {**refbroker.client_options, "sasl_mechanism": mechanism, "sasl_password": "rabbit"}
+    text = f"the user 'alice' could not log in with {mechanism}: Authentication failed"
+    with caplog.at_level(logging.DEBUG):
+        with Admin(**options) as admin:
+            for _ in range(2):
+                with pytest.raises(SaslAuthenticationError, match=text):
+                    admin.list_topics()
+        with Producer(**options) as producer, pytest.raises(SaslAuthenticationError, match=text):
+            producer.send("t", b"v").result(ANSWER)
+        with Consumer("t", group_id="g", **options) as consumer, pytest.raises(SaslAuthenticationError, match=text):
+            consumer.poll(ANSWER)
+    assert not [secret for secret in (*USERS.values(), "rabbit") if secret in caplog.text]
+
+
+@pytest.mark.refbroker(sasl=USERS)
+def test_a_client_recovers_once_its_password_is_right(refbroker: RefBroker) -> None:
+    options = {**refbroker.client_options, "sasl_password": "new"}
+    with Admin(**options) as admin:
+        with pytest.raises(SaslAuthenticationError):
+            admin.list_topics()
+        record = credential_record(MECHANISMS["SCRAM-SHA-256"], "alice", "new")
+        refbroker.call(lambda kafka: kafka.parts.metadata.append([record]))
+
+        def works() -> bool:
+            try:
+                return admin.list_topics() == {}
+            except SaslAuthenticationError:
+                return False
+
+        wait_until(works)
+
+
+@pytest.mark.refbroker(sasl=USERS)
+def test_users_are_kept_over_a_restart(refbroker: RefBroker) -> None:
+    def stored() -> Any:
+        return refbroker.call(lambda kafka: dict(kafka.parts.image.scram))
+
+    before = stored()
+    refbroker.restart()
+    assert stored() == before
+    with Admin(**refbroker.client_options) as admin:
+        assert admin.list_topics() == {}
+
+
+@pytest.mark.refbroker(sasl=USERS)
+def test_a_mechanism_that_the_listener_lacks_is_named_with_its_own() -> None:
+    with RefBroker(sasl=USERS, settings={"sasl.enabled.mechanisms": "SCRAM-SHA-512"}) as kafka:
+        offered = "does not offer the SASL mechanism SCRAM-SHA-256; it offers SCRAM-SHA-512"
+        with Admin(**kafka.client_options) as admin, pytest.raises(UnsupportedSaslMechanismError, match=offered):
+            admin.list_topics()
+
+
+@pytest.mark.refbroker(sasl=USERS)
+def test_a_client_without_sasl_is_pointed_to_it(refbroker: RefBroker) -> None:
+    text = "instead of responding to Metadata; if this listener has SASL, set security_protocol"
+    plain = Admin(bootstrap_servers=refbroker.bootstrap_servers, default_api_timeout_ms=1000)
+    with plain as admin, pytest.raises(KafkaTimeoutError, match=text):
+        admin.list_topics()
+
+
+def test_a_client_with_sasl_learns_that_the_listener_has_none(refbroker: RefBroker) -> None:
+    login = {"sasl_mechanism": "PLAIN", "sasl_username": "a", "sasl_password": "b"}
+    options: dict[str, Any] = {**refbroker.client_options, **login, "security_protocol": "SASL_PLAINTEXT"}
+    with Admin(**options) as admin, pytest.raises(IllegalSaslStateError, match="the listener has no SASL"):
+        admin.list_topics()
+
+
+def test_each_listener_has_its_own_users() -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    settings = {
+        "listeners": "ONE://127.0.0.1:0,TWO://127.0.0.1:0",
+        "listener.security.protocol.map": "ONE:SASL_PLAINTEXT,TWO:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.one.plain.sasl.jaas.config": f'{module} user_alice="1";',
+        "listener.name.two.plain.sasl.jaas.config": f'{module} user_alice="2";',
+    }
+    with RefBroker(settings=settings) as kafka:
+        for name, password in (("ONE", "1"), ("TWO", "2")):
+            options: dict[str, Any] = {
+                "bootstrap_servers": kafka.address(name),
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_mechanism": "PLAIN",
+                "sasl_username": "alice",
+            }
+            with Admin(sasl_password=password, **options) as admin:
+                admin.list_topics()
+            with Admin(sasl_password="3", **options) as admin, pytest.raises(SaslAuthenticationError):
+                admin.list_topics()
+
+
+@pytest.mark.not_simulated("connects a socket of its own")
+@pytest.mark.refbroker(sasl=USERS)
+def test_after_the_old_handshake_messages_come_without_requests(refbroker: RefBroker) -> None:
+    with socket.create_connection(("127.0.0.1", refbroker.port), timeout=ANSWER) as sock:
+
+        def exchange(frame: bytes) -> bytes:
+            sock.sendall(frame)
+            (size,) = struct.unpack(">i", sock.recv(4, socket.MSG_WAITALL))
+            return sock.recv(size, socket.MSG_WAITALL) if size else b""
+
+        parts = encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 0, 7, "old")
+        assert exchange(b"".join(parts))[:6] == struct.pack(">ih", 7, 0)
+        token = b"\0bob\0builder"
+        assert exchange(struct.pack(">i", len(token)) + token) == b""
+        assert "User:bob" in principals(refbroker)
+
+
+@pytest.mark.not_simulated("connects a socket of its own")
+@pytest.mark.refbroker(sasl=USERS)
+def test_a_large_frame_before_the_login_is_refused(refbroker: RefBroker, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_connection(("127.0.0.1", refbroker.port), timeout=ANSWER) as sock:
+        sock.sendall(struct.pack(">i", 524_289))
+        assert sock.recv(1) == b""
+    assert "a request of 524289 bytes, where 0 to 524288 are allowed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({}, "sasl.enabled.mechanisms: GSSAPI is not implemented; set it to some of PLAIN"),
+        ({"sasl.enabled.mechanisms": "PLAIN"}, r"listener.name.sasl_plaintext.plain.sasl.jaas.config is missing"),
+        ({"sasl.enabled.mechanisms": "PLAIN", "listener.name.sasl_plaintext.plain.sasl.jaas.config": "x"},
+         r"listener.name.sasl_plaintext.plain.sasl.jaas.config must have the form"),
+    ],
+    ids=["default mechanism", "no users", "malformed"],
+)  # fmt: skip
+def test_a_broker_that_cannot_have_sasl_does_not_start(settings: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        RefBroker(settings={"listeners": "SASL_PLAINTEXT://127.0.0.1:0", **settings}).start()

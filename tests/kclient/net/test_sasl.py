@@ -1,0 +1,142 @@
+"""The set-up step of SASL, and the options that choose it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kclient.config import AdminConfig, ConsumerConfig
+from kclient.errors import (
+    ConfigError,
+    IllegalSaslStateError,
+    KafkaError,
+    SaslAuthenticationError,
+    UnsupportedSaslMechanismError,
+    UnsupportedVersionError,
+)
+from kclient.net.handshake import ApiRanges, Setup, find_versions
+from kclient.net.sasl import authenticate, steps_of
+from kclient.protocol import Message
+from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kclient.security.sasl import SaslLogin
+from kclient.security.secret import Secret
+
+LOGIN = SaslLogin("PLAIN", "alice", Secret("wonder"))
+BROKER = "1 (kafka:9092)"
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def body(response: Message, version: int) -> memoryview:
+    return memoryview(response.encode(version))
+
+
+def run(*responses: Message, ranges: dict[int, tuple[int, int]] | None = None) -> list[Message]:
+    """Run the step with these responses; return its requests."""
+    setup = Setup(BROKER, "1")
+    setup.ranges = ApiRanges(BROKER, {17: (0, 1), 36: (0, 2)} if ranges is None else ranges)
+    exchange = authenticate(LOGIN)(setup)
+    ask = next(exchange)
+    asked = [ask.message]
+    for response in responses:
+        try:
+            ask = exchange.send(body(response, ask.version))
+        except StopIteration:
+            return asked
+        asked.append(ask.message)
+    raise AssertionError("the step wants more responses")
+
+
+def test_a_login_is_a_handshake_and_the_mechanisms_messages() -> None:
+    asked = run(SaslHandshakeResponse(mechanisms=["PLAIN"]), SaslAuthenticateResponse(error_message=None))
+    assert asked == [
+        SaslHandshakeRequest(mechanism="PLAIN"),
+        SaslAuthenticateRequest(auth_bytes=b"\0alice\0wonder"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("responses", "kind", "text"),
+    [
+        ([SaslHandshakeResponse(error_code=33, mechanisms=["SCRAM-SHA-256", "OAUTHBEARER"])],
+         UnsupportedSaslMechanismError, "the SASL mechanism PLAIN; it offers SCRAM-SHA-256, OAUTHBEARER"),
+        ([SaslHandshakeResponse(error_code=34)], IllegalSaslStateError, "the listener has no SASL; use"),
+        ([SaslHandshakeResponse(error_code=-1)], SaslAuthenticationError, "SaslHandshake failed with error -1"),
+        ([SaslHandshakeResponse(), SaslAuthenticateResponse(error_code=58, error_message="Invalid password.")],
+         SaslAuthenticationError, "user 'alice' could not log in with PLAIN: Invalid password; check sasl_mechanism"),
+        ([SaslHandshakeResponse(), SaslAuthenticateResponse(error_code=58, error_message=None)],
+         SaslAuthenticationError, "could not log in with PLAIN: error 58"),
+    ],
+    ids=["mechanism", "no sasl", "unknown", "refused", "without a reason"],
+)  # fmt: skip
+def test_a_refusal_names_broker_mechanism_and_user(responses: list[Message], kind: type[KafkaError], text: str) -> None:
+    with pytest.raises(kind, match=text) as caught:
+        run(*responses)
+    assert caught.value.fatal
+    assert caught.value.broker == BROKER
+    assert "wonder" not in str(caught.value)
+
+
+def test_a_broker_before_sasl_authenticate_is_named() -> None:
+    with pytest.raises(UnsupportedVersionError, match="SaslHandshake"):
+        run(ranges={17: (0, 0)})
+
+
+def config(**options: Any) -> AdminConfig:
+    return AdminConfig(security_protocol="SASL_PLAINTEXT", **options)
+
+
+def test_the_options_choose_the_steps() -> None:
+    assert steps_of(AdminConfig()) == (find_versions,)
+    assert len(steps_of(config(sasl_mechanism="PLAIN", sasl_username="a", sasl_password="b"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "jaas", "login"),
+    [
+        ("PLAIN", f'{PLAIN_MODULE} required username="a" password="b";', ("PLAIN", "a", Secret("b"), False)),
+        ("SCRAM-SHA-512", f'{SCRAM_MODULE} required username="a" password="b" tokenauth="true";',
+         ("SCRAM-SHA-512", "a", Secret("b"), True)),
+    ],
+    ids=["plain", "token"],
+)  # fmt: skip
+def test_a_jaas_config_says_who_logs_in(mechanism: str, jaas: str, login: tuple[Any, ...]) -> None:
+    properties = {"security.protocol": "SASL_SSL", "sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
+    assert ConsumerConfig.from_properties(properties).sasl == login
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "needs sasl_mechanism, one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, not None"),
+        ({"sasl_mechanism": "plain"}, "not 'plain'"),
+        ({"sasl_mechanism": "GSSAPI"}, "sasl_mechanism=GSSAPI is not implemented yet; use PLAIN"),
+        ({"sasl_mechanism": "PLAIN"}, "needs sasl_username and sasl_password, or sasl_jaas_config"),
+        ({"sasl_mechanism": "PLAIN", "sasl_username": "a"}, "needs sasl_username and sasl_password"),
+        ({"sasl_mechanism": "PLAIN", "sasl_username": "a", "sasl_jaas_config": "x"}, "only one of sasl_jaas_config"),
+        ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": f"{SCRAM_MODULE} required;"},
+         "sasl_jaas_config has ScramLoginModule; sasl_mechanism=PLAIN needs PlainLoginModule"),
+        ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": f"{PLAIN_MODULE} required username=a;"},
+         "sasl_jaas_config needs the options username and password"),
+    ],
+    ids=["no mechanism", "case", "not yet", "no user", "no password", "both", "module", "no password in jaas"],
+)  # fmt: skip
+def test_options_that_cannot_log_in_are_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        config(**options)
+
+
+@pytest.mark.parametrize(("protocol", "other"), [("PLAINTEXT", "SASL_PLAINTEXT"), ("SSL", "SASL_SSL")])
+def test_options_of_sasl_need_its_protocol(protocol: str, other: str) -> None:
+    text = f'sasl_username has no effect with security_protocol="{protocol}"; set security_protocol="{other}"'
+    with pytest.raises(ConfigError, match=text):
+        AdminConfig(security_protocol=protocol, sasl_username="a")
+
+
+def test_no_password_is_shown() -> None:
+    jaas = f'{PLAIN_MODULE} required username="a" password="wonder";'
+    shown = repr(config(sasl_mechanism="PLAIN", sasl_jaas_config=jaas))
+    shown += repr(config(sasl_mechanism="PLAIN", sasl_username="a", sasl_password="wonder")) + repr(LOGIN)
+    assert "wonder" not in shown

@@ -144,7 +144,14 @@ def _certificate_directory(given: str, settings: dict[str, str]) -> Path:
 
 def _listen_elsewhere(settings: dict[str, str], host: str | None, port: int | None) -> None:
     """Replace the host or port of the first listener for clients; the others stay as the file has them."""
-    from refbroker.settings.listeners import LOOPBACK, PLAINTEXT, Listener, controller_names, parse_listener
+    from refbroker.settings.listeners import (
+        ALL_ADDRESSES,
+        LOOPBACK,
+        PLAINTEXT,
+        Listener,
+        controller_names,
+        parse_listener,
+    )
     from refbroker.settings.values import parse_list
 
     controllers = controller_names(settings)
@@ -154,12 +161,12 @@ def _listen_elsewhere(settings: dict[str, str], host: str | None, port: int | No
     new = old._replace(host=old.host if host is None else host, port=old.port if port is None else port)
     listeners[place : place + 1] = [new]
     settings["listeners"] = ",".join(map(str, listeners))
-    # The advertised address belonged to the replaced one.
-    advertised = parse_list(settings.get("advertised.listeners", ""))
-    kept = [text for text in advertised if parse_listener(text).name != new.name]
-    settings.pop("advertised.listeners", None)
-    if kept:
-        settings["advertised.listeners"] = ",".join(kept)
+    # The advertised address belonged to the replaced one; port 0 stands for the port that is bound.
+    advertised = [parse_listener(text) for text in parse_list(settings.pop("advertised.listeners", ""))]
+    if [found.name for found in advertised] != [new.name]:
+        own = new._replace(host=LOOPBACK if new.host in ALL_ADDRESSES else new.host)
+        advertised = [own if found.name == new.name else found for found in advertised]
+        settings |= {"advertised.listeners": ",".join(map(str, advertised))} if advertised else {}
 
 
 async def _serve(settings: dict[str, str], options: argparse.Namespace) -> int:

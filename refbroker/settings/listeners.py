@@ -17,7 +17,7 @@ from refbroker.settings.values import parse_list
 LOOPBACK = "127.0.0.1"
 PLAINTEXT = "PLAINTEXT"
 SSL = "SSL"
-_ALL_ADDRESSES = frozenset({"", "0.0.0.0", "::"})
+ALL_ADDRESSES = frozenset({"", "0.0.0.0", "::"})
 
 
 class SecurityProtocol(enum.IntEnum):
@@ -161,7 +161,7 @@ def _advertised(settings: Mapping[str, str], listeners: list[Listener], controll
     given = [parse_listener(text) for text in parse_list(settings.get("advertised.listeners", ""))]
     if not given:
         return {
-            listener.name: listener._replace(host=LOOPBACK) if listener.host in _ALL_ADDRESSES else listener
+            listener.name: listener._replace(host=LOOPBACK) if listener.host in ALL_ADDRESSES else listener
             for listener in listeners
         }
     found = {listener.name: listener for listener in given if listener.name not in controllers}
@@ -174,6 +174,6 @@ def _advertised(settings: Mapping[str, str], listeners: list[Listener], controll
             f"advertised.listeners names {', '.join(strange)}, which is not among the listeners: {', '.join(names)}"
         )
     for listener in found.values():
-        if listener.host in _ALL_ADDRESSES:
+        if listener.host in ALL_ADDRESSES:
             raise ConfigError(f"no client can connect to {listener}: advertised.listeners needs a host name or address")
     return found

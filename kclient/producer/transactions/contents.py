@@ -82,12 +82,13 @@ class Contents:
 
     def gives_up(self, step: Step) -> bool:
         """Return whether a step without success is not retried when the transaction is to be aborted."""
-        if isinstance(step, CommitOffsetsStep):
-            self.needs_epoch |= step.lost
-            return True
         # The coordinator must know what may have been added, because it ends no transaction that it did not begin. A
-        # partition of a deleted topic may be dropped, because it has no records.
-        return not step.lost or isinstance(step.last_error, UnknownTopicOrPartitionError)
+        # partition of a deleted topic may be dropped, because it has no records; a lost request may have begun the
+        # transaction, which a new epoch ends then.
+        given_up = isinstance(step, CommitOffsetsStep) or not step.lost
+        given_up |= isinstance(step.last_error, UnknownTopicOrPartitionError)
+        self.needs_epoch |= given_up and step.lost
+        return given_up
 
     def drop(self, error: KafkaError | None) -> None:
         """Add nothing more: the calls that wait for it fail."""

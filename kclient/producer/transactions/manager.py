@@ -361,7 +361,8 @@ class TransactionManager:
             # After an abort that failed there is nothing left to try.
             self.fail(fatal(error, self.transactional_id, kind))
         else:
-            self._contents.needs_epoch |= kind is Kind.NEW_EPOCH
+            # A lost attempt may have begun the transaction at the coordinator, which only a new epoch ends then.
+            self._contents.needs_epoch |= kind is Kind.NEW_EPOCH or step.lost
             if self.state in _SENDING:
                 self._to_abortable(error)
 

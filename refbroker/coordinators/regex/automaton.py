@@ -16,6 +16,8 @@ from refbroker.coordinators.regex.syntax import Assertion, Characters, Choice, N
 
 SIZE_LIMIT = 5_000
 """The most instructions of an automaton; nested repetitions can need more, and are refused."""
+WORK_LIMIT = 10 * SIZE_LIMIT
+"""The most nodes to compile, repetitions counted: repetitions of something empty need no instructions."""
 CACHE_LIMIT = 200_000
 """The size at which the cache is cleared: instructions in states, and steps between states."""
 
@@ -75,6 +77,7 @@ class Automaton:
 
     def __init__(self, tree: Node) -> None:
         self._instructions: list[_Instruction] = []
+        self._compiled = 0
         self._end = self._emit(_Fork(()))
         start = self._compile(tree, self._end)
         self._start = _State(frozenset({start}), _START)
@@ -138,6 +141,9 @@ class Automaton:
 
     def _compile(self, node: Node, following: int) -> int:
         """Add the instructions of a node, which continue at the instruction `following`; return the first of them."""
+        self._compiled += 1
+        if self._compiled > WORK_LIMIT:
+            raise RegexError("the expression is too large")
         if isinstance(node, Characters):
             return self._emit(_Take(node.chars, following))
         if isinstance(node, Assertion):

@@ -50,6 +50,26 @@ def test_another_port_or_host_moves_the_listener_for_clients(
     assert "advertised.listeners" not in found
 
 
+@pytest.mark.parametrize(
+    ("listeners", "advertised", "expected"),
+    [
+        ("CLIENTS://:9092", "CLIENTS://a:1,CONTROLLER://b:2", "CLIENTS://127.0.0.1:0,CONTROLLER://b:2"),
+        ("CLIENTS://c:9092,OUTSIDE://:2", "OUTSIDE://a:1,CLIENTS://b:2", "OUTSIDE://a:1,CLIENTS://c:0"),
+        ("CLIENTS://:9092,OUTSIDE://:2", "OUTSIDE://a:1", "OUTSIDE://a:1"),
+    ],
+    ids=["controller", "two for clients", "not advertised"],
+)
+def test_another_port_keeps_the_advertised_addresses_of_other_listeners(
+    tmp_path: Path, listeners: str, advertised: str, expected: str
+) -> None:
+    file = tmp_path / "server.properties"
+    text = f"controller.listener.names=CONTROLLER\nlisteners={listeners}\nadvertised.listeners={advertised}\n"
+    file.write_text(f"{text}log.dirs=/a\nlistener.security.protocol.map=CLIENTS:PLAINTEXT,OUTSIDE:PLAINTEXT\n")
+    found = settings("--config", str(file), "--port", "0")
+    assert found["advertised.listeners"] == expected
+    assert BrokerConfig(found).listeners.advertised({})
+
+
 def test_without_a_file_it_listens_on_loopback() -> None:
     assert settings("--data-dir", "/a", "--port", "0")["listeners"] == "PLAINTEXT://127.0.0.1:0"
     assert settings("--data-dir", "/a", "--host", "::1")["listeners"] == "PLAINTEXT://[::1]:9092"

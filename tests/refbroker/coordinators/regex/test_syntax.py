@@ -111,6 +111,12 @@ def test_an_expression_that_takes_too_much_memory_is_refused(expression: str) ->
         compile_regex(expression)
 
 
+@pytest.mark.parametrize("expression", ["((){1000}){1000}", "(((){1000}){1000}){40}", "((a{0}){1000}){1000}"])
+def test_an_expression_that_repeats_nothing_for_long_is_refused(expression: str) -> None:
+    with pytest.raises(RegexError, match=r"^the expression is too large$"):
+        compile_regex(expression)
+
+
 def test_groups_within_each_other_have_a_limit() -> None:
     for opening in ("(", "(?:", "(?:(?:x)*"):
         depth = NESTING_LIMIT // opening.count("(") - 1

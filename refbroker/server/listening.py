@@ -53,8 +53,13 @@ class SocketListeners:
         """See ListenerFactory."""
         infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, proto, _, address = infos[0]
+        if not host and socket.has_dualstack_ipv6():
+            # Every address, of either version of IP, as in Kafka.
+            family, address = socket.AF_INET6, ("::", port)
         listening = socket.socket(family, kind, proto)
         try:
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bool(host)))
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             for option, name in _BUFFERS:
                 # Set only what the settings contain: the system's own choice adapts to the connection's speed.

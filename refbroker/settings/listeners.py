@@ -8,7 +8,8 @@ broker is its own controller, within the process.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kclient.errors import ConfigError
@@ -72,7 +73,7 @@ class Listeners:
             raise ConfigError(f"none of the listeners {text} is for clients")
         self._protocols = _protocols(settings)
         self._advertised = _advertised(settings, self.all, controllers)
-        self._check_distinct()
+        self._check_distinct(map(parse_listener, parse_list(text)))
         for listener in self.all:
             # Raises if the settings name none.
             self.protocol(listener.name)
@@ -89,10 +90,11 @@ class Listeners:
         Raises:
             ConfigError: the settings name none, or one that does not exist.
         """
-        found = self._protocols.get(name, name)
+        # Without the setting each name is that of its security protocol, as by Kafka's default.
+        found = self._protocols.get(name, "" if self._protocols else name)
         if found in SecurityProtocol.__members__:
             return SecurityProtocol[found]
-        if found == name:
+        if found in (name, ""):
             missing = f"{name}:{PLAINTEXT}"
             raise ConfigError(
                 f"the listener {name} has no security protocol: add {missing} to listener.security.protocol.map"
@@ -113,19 +115,17 @@ class Listeners:
             listener if listener.port else listener._replace(port=ports.get(listener.name, 0)) for listener in found
         ]
 
-    def _check_distinct(self) -> None:
-        """Check that no two listeners have the same name, or the same port at the same address."""
-        names = [listener.name for listener in self.all]
-        if len(set(names)) < len(names):
-            raise ConfigError(f"each listener needs a name of its own: {', '.join(map(str, self.all))}")
-        taken: dict[tuple[int, bool], Listener] = {}
-        for listener in self.all:
-            if listener.port == 0:
-                continue
-            # A port may be used twice, once with an IPv4 and once with an IPv6 address.
-            other = taken.setdefault((listener.port, ":" in listener.host), listener)
-            if other is not listener:
-                raise ConfigError(f"the listeners {other} and {listener} have the same port")
+    def _check_distinct(self, listeners: Iterable[Listener]) -> None:
+        """Check that no two listeners, controllers' included, have the same name or port."""
+        _check_names(self.all)
+        taken: dict[int, list[Listener]] = {}
+        for listener in listeners:
+            others = taken.setdefault(listener.port, [])
+            # A port may be used twice, by an IPv4 and by an IPv6 address.
+            versions = sorted(_ip_version(one.host) for one in (*others, listener))
+            if listener.port and others and versions != [4, 6]:
+                raise ConfigError(f"the listeners {others[0]} and {listener} have the same port")
+            others.append(listener)
 
 
 def parse_listener(text: str) -> Listener:
@@ -139,6 +139,20 @@ def parse_listener(text: str) -> Listener:
     if not slashes or not colon or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"a listener has the form NAME://host:port, unlike {text!r}")
     return Listener(name.upper(), host.strip("[]"), int(port))
+
+
+def _check_names(listeners: list[Listener]) -> None:
+    names = [listener.name for listener in listeners]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"each listener needs a name of its own: {', '.join(map(str, listeners))}")
+
+
+def _ip_version(host: str) -> int:
+    """Return 4 or 6 for an address, 0 for a name."""
+    try:
+        return ipaddress.ip_address(host).version
+    except ValueError:
+        return 0
 
 
 def controller_names(settings: Mapping[str, str]) -> list[str]:
@@ -164,6 +178,9 @@ def _advertised(settings: Mapping[str, str], listeners: list[Listener], controll
             listener.name: listener._replace(host=LOOPBACK) if listener.host in ALL_ADDRESSES else listener
             for listener in listeners
         }
+    _check_names(given)
+    # As in Kafka, where an address without a host stands for this machine.
+    given = [listener._replace(host=listener.host or LOOPBACK) for listener in given]
     found = {listener.name: listener for listener in given if listener.name not in controllers}
     names = [listener.name for listener in listeners]
     if not found:

@@ -188,7 +188,7 @@ def test_settings_are_described_set_and_deleted(cli: Cli, topic: str) -> None:
         (["consume", "there-is-no-such-topic:0", "-e"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (["configs", "describe", "--broker", "4711"], 1, "no broker 4711"),
         (["topics", "list", "-b", "localhost:"], 2, '"host:port"'),
-        (["topics", "list", "--set", "security.protocol=SASL_SSL"], 2, "not implemented yet"),
+        (["topics", "list", "--set", "security.protocol=SASL_SSL"], 2, "needs sasl_mechanism"),
         (["topics", "list", "--set", "retries=3"], 2, "there is no option 'retries'"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -76,3 +77,15 @@ def test_run_prints_a_line_for_each_listener(tmp_path: Path) -> None:
     assert (process.returncode, errors) == (0, "")
     assert re.fullmatch(r"refbroker ready on 127\.0\.0\.1:\d+\n", lines[0])
     assert re.fullmatch(r"refbroker listener OUTSIDE on 127\.0\.0\.1:\d+\n", lines[1])
+
+
+@pytest.mark.not_simulated("connects sockets of its own")
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="the system has no sockets for both versions of IP")
+def test_a_listener_without_a_host_accepts_connections_on_every_address() -> None:
+    with RefBroker(settings={"listeners": "PLAINTEXT://:0"}) as kafka:
+        for host in ("127.0.0.1", "::1"):
+            with socket.create_connection((host, kafka.port), timeout=ANSWER):
+                pass
+        with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+            (node,) = admin.describe_cluster().brokers.values()
+            assert f"{node.host}:{node.port}" == f"127.0.0.1:{kafka.port}"

@@ -34,6 +34,11 @@ def test_advertised_addresses_replace_those_of_the_listeners() -> None:
     assert listeners.advertised({"OUTSIDE": 4711}) == [Listener("OUTSIDE", "kafka.example", 4711)]
 
 
+def test_an_advertised_address_without_a_host_is_this_machine() -> None:
+    settings = {"listeners": "PLAINTEXT://:9092", "advertised.listeners": "PLAINTEXT://:9092"}
+    assert BrokerConfig(settings).listeners.advertised({}) == [("PLAINTEXT", "127.0.0.1", 9092)]
+
+
 def test_controllers_listeners_do_not_count() -> None:
     listeners = Listeners(
         {
@@ -61,6 +66,7 @@ def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
             "none of the listeners CONTROLLER://:9093 is for clients",
         ),
         ({"listeners": "INSIDE://:9092"}, "add INSIDE:PLAINTEXT to listener.security.protocol.map"),
+        ({MAP: "OTHER:PLAINTEXT"}, "add PLAINTEXT:PLAINTEXT to listener.security.protocol.map"),
         ({MAP: "PLAINTEXT:TLS"}, "has PLAINTEXT:TLS, which is not a security protocol; they are PLAINTEXT, SSL"),
         ({MAP: "PLAINTEXT"}, "listener.security.protocol.map has the form NAME:PROTOCOL,..., unlike 'PLAINTEXT'"),
         (
@@ -70,6 +76,18 @@ def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
         (
             {**TWO, "listeners": "INSIDE://127.0.0.1:9092,OUTSIDE://0.0.0.0:9092"},
             "the listeners INSIDE://127.0.0.1:9092 and OUTSIDE://0.0.0.0:9092 have the same port",
+        ),
+        (
+            {**TWO, "listeners": "INSIDE://:9092,OUTSIDE://[::1]:9092"},
+            "the listeners INSIDE://:9092 and OUTSIDE://[::1]:9092 have the same port",
+        ),
+        (
+            {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9092", "controller.listener.names": "CONTROLLER"},
+            "the listeners PLAINTEXT://:9092 and CONTROLLER://:9092 have the same port",
+        ),
+        (
+            {"advertised.listeners": "PLAINTEXT://a:1,PLAINTEXT://b:2"},
+            "each listener needs a name of its own: PLAINTEXT://a:1, PLAINTEXT://b:2",
         ),
         (
             {"advertised.listeners": "PLAINTEXT://a:9092,EXTERNAL://b:9093"},
@@ -92,10 +110,14 @@ def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
         "form",
         "only a controller's",
         "no security protocol",
+        "missing in the map",
         "unknown security protocol",
         "form of the map",
         "name",
         "port",
+        "port of every address",
+        "port of a controller",
+        "advertised name",
         "unknown advertised listener",
         "only a controller's advertised",
         "wildcard advertised",

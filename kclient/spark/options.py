@@ -15,6 +15,7 @@ import msgspec
 
 from kclient.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kclient.errors import ConfigError
+from kclient.spark.client_options import ClientOptions
 from kclient.spark.errors import OptionError, as_in_spark
 from kclient.spark.offsets import EARLIEST, LATEST, Bound, Kind
 from kclient.spark.option_table import DECIDED_HERE, READ, SPARKS_OWN, WRITE, Known
@@ -109,7 +110,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Return these options for reading the ends of logs regardless of open transactions."""
         if self.client.get(ISOLATION, UNCOMMITTED) == UNCOMMITTED:
             return self
-        return msgspec.structs.replace(self, client={**self.client, ISOLATION: UNCOMMITTED})
+        return msgspec.structs.replace(self, client=ClientOptions({**self.client, ISOLATION: UNCOMMITTED}))
 
     def for_stream(self) -> ReadOptions:
         """Return these options with the defaults of a stream: from the latest offset on.
@@ -166,10 +167,10 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def _read(
     options: Mapping[str, str], table: Mapping[str, Known], config: type[ClientConfig]
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[dict[str, Any], ClientOptions]:
     """Return the parsed options by field, and the options of the client."""
     given: dict[str, Any] = {}
-    client: dict[str, str] = {}
+    client = ClientOptions()
     for name, text in options.items():
         low = name.lower()
         if low.startswith(PREFIX):

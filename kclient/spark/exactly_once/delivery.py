@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import msgspec
 
 from kclient.errors import KafkaError
+from kclient.spark.client_options import ClientOptions
 from kclient.spark.errors import OptionError, source_errors
 from kclient.spark.exactly_once.driver import abort, commit
 from kclient.spark.exactly_once.errors import ExactlyOnceError
@@ -160,7 +161,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
         topic = options.decision_topic or options.topic
         assert topic is not None
         return Settings(
-            client={**DEFAULTS, **options.client},
+            client=ClientOptions({**DEFAULTS, **options.client}),
             query=query,
             decision_topic=topic,
             repeatable=options.repeatable_input,

@@ -34,6 +34,9 @@ class ClientConnection(Protocol):
     def close(self) -> None:
         """Close the connection after pending responses are sent."""
 
+    def warn(self, what: str) -> None:
+        """Log what is wrong with the connection, unless that was logged recently."""
+
     def ignore(self) -> None:
         """Discard all further input until the client disconnects."""
 

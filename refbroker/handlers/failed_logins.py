@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any
 
 from kclient.errors import KafkaError
 from kclient.protocol import Message
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
-
-logger = logging.getLogger(__name__)
 
 
 def close_later(context: Context[MetadataServices], response: Message, error: KafkaError) -> asyncio.Future[Any]:
@@ -29,6 +26,6 @@ def close_later(context: Context[MetadataServices], response: Message, error: Ka
             # The response is written by a callback of the future, which comes first.
             loop.call_soon(context.connection.close)
 
-    logger.warning("the login of %s failed: %s", context.connection.peer, error.message)
+    context.connection.warn(f"its login failed: {error.message}")
     loop.call_later(context.broker.config.integer("connection.failed.authentication.delay.ms") / 1000, respond)
     return answer

@@ -21,6 +21,7 @@ from refbroker.config import BrokerConfig
 from refbroker.log import FileRange
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.requests import RequestStats
+from refbroker.runtime.limited_log import LimitedLog
 from refbroker.runtime.threads import in_thread
 from refbroker.security.principals import ANONYMOUS, Principal
 from refbroker.security.sasl import TOKEN_LIMIT, Authenticator
@@ -64,8 +65,10 @@ class ConnectionListener(Protocol):
         config: the broker's settings.
         dispatcher: handles the requests.
         loop: the event loop.
+        bad_connections: logs what is wrong with connections.
     """
 
+    bad_connections: LimitedLog
     config: BrokerConfig
     dispatcher: Dispatcher
     loop: asyncio.AbstractEventLoop
@@ -165,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._login_deadline is not None:
             self._login_deadline.cancel()
         if was_open and self._end > self._start and exc is None and not self.is_busy:
-            logger.warning("%s closed the connection in the middle of a request", self.peer)
+            self.warn("it was closed in the middle of a request")
         self._buffer = bytearray()
         self._server.lost(self)
 
@@ -414,6 +417,10 @@ class Connection(asyncio.BufferedProtocol):
             self._reading = True
             self.transport.resume_reading()
 
+    def warn(self, what: str) -> None:
+        """Log what is wrong with the connection, unless that was logged recently."""
+        self._server.bad_connections.warning(self.peer, "the connection of %s: %s", what)
+
     def close(self, reason: str | None = None, *, why: Closed = Closed.ERROR) -> None:
         """Close the connection. A reason is logged with the peer's name; `why` is the reason to count."""
         if self._closed:
@@ -421,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = True
         self.closed_for = why
         if reason is not None:
-            logger.warning("closing the connection of %s: %s", self.peer, reason)
+            self._server.bad_connections.warning(self.peer, "closing the connection of %s: %s", reason)
         self.transport.close()
 
     def abort(self) -> None:

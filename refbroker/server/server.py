@@ -16,6 +16,7 @@ from refbroker.config import BrokerConfig
 from refbroker.metadata.image import ClusterImage
 from refbroker.metrics.counters import BrokerMetrics, Closed
 from refbroker.runtime.file_limit import is_nearly_out
+from refbroker.runtime.limited_log import LimitedLog
 from refbroker.server.connection import Connection
 from refbroker.server.dispatch import Dispatcher
 from refbroker.server.listening import Listener
@@ -43,6 +44,7 @@ class Server:
     Attributes:
         loop: the event loop that created it.
         connections: the open connections, the oldest first: the order of a set would differ between runs.
+        bad_connections: logs what is wrong with connections.
         stopping: whether it is being closed.
     """
 
@@ -63,6 +65,7 @@ class Server:
         self._make_room = make_room
         self.loop = asyncio.get_running_loop()
         self.connections: dict[Connection, None] = {}
+        self.bad_connections = LimitedLog(logger, self.loop.time)
         self.stopping = False
         self._empty = asyncio.Event()
         self._listeners = listeners
@@ -71,6 +74,9 @@ class Server:
         self._image = image
         # Also those whose handshake is not complete, of which no connection knows.
         self._tls_protocols: dict[TlsProtocol, None] = {}
+
+    def _forget_tls(self, protocol: TlsProtocol) -> None:
+        self._tls_protocols.pop(protocol, None)
 
     async def start(self) -> None:
         """Accept connections."""
@@ -84,7 +90,9 @@ class Server:
         return Connection(self, listener, None if sasl is None else sasl.authenticator(self._image))
 
     def _make_tls(self, listener: str) -> TlsProtocol:
-        protocol = TlsProtocol(self._tls[listener], self._make(listener), self.loop, self._tls_protocols.pop)
+        protocol = TlsProtocol(
+            self._tls[listener], self._make(listener), self.loop, self.bad_connections, self._forget_tls
+        )
         self._tls_protocols[protocol] = None
         return protocol
 

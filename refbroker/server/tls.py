@@ -22,6 +22,7 @@ from kclient.security.secret import Secret
 from kclient.security.settings import TlsSettings
 from refbroker.config import BrokerConfig
 from refbroker.metrics.counters import Closed
+from refbroker.runtime.limited_log import LimitedLog
 from refbroker.security.principals import ANONYMOUS, NoMatchingRuleError, Principal, PrincipalMapper
 from refbroker.settings.values import parse_list
 
@@ -146,6 +147,7 @@ class TlsProtocol(asyncio.Protocol):
         listener: the TLS of its listener.
         connection: what the decrypted bytes are for; it learns of the client once the handshake is complete.
         loop: the event loop.
+        log: logs why connections fail.
         ended: called when the socket is closed.
     """
 
@@ -154,11 +156,13 @@ class TlsProtocol(asyncio.Protocol):
         listener: TlsListener,
         connection: SecuredConnection,
         loop: asyncio.AbstractEventLoop,
+        log: LimitedLog,
         ended: Callable[[TlsProtocol], None],
     ) -> None:
         self._listener = listener
         self._connection = connection
         self._loop = loop
+        self._log = log
         self._ended = ended
         self._received, self._encrypted = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = listener.context().wrap_bio(self._received, self._encrypted, server_side=True)
@@ -221,7 +225,7 @@ class TlsProtocol(asyncio.Protocol):
             # Tells the client why.
             self.flush()
             if self._is_connected:
-                logger.warning("closing the connection of %s: TLS failed: %s", self._peer, error.reason)
+                self._log.warning(self._peer, "closing the connection of %s: TLS failed: %s", error.reason)
                 self.transport.close()
             else:
                 if "WRONG_VERSION" in (error.reason or ""):
@@ -261,7 +265,7 @@ class TlsProtocol(asyncio.Protocol):
         self._connection.connection_made(TlsTransport(self))
 
     def _refuse(self, reason: str) -> None:
-        logger.warning("closing the connection of %s: the TLS handshake failed: %s", self._peer, reason)
+        self._log.warning(self._peer, "closing the connection of %s: the TLS handshake failed: %s", reason)
         self.transport.close()
 
 

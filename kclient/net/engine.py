@@ -16,7 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kclient._misuse import check_callback
 from kclient.config import ClientConfig, ConsumerConfig, ProducerConfig
@@ -33,6 +33,9 @@ from kclient.net.runtime import Thread, current
 from kclient.net.transport import Transport
 from kclient.protocol import Message
 from kclient.types import Connectivity
+
+if TYPE_CHECKING:
+    from kclient.net.tls import TlsConnector
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +66,7 @@ class Engine:
         run_soon: runs a callback of the application where it expects them. Any thread.
 
     Raises:
-        ConfigError: `bootstrap_servers` is malformed.
+        ConfigError: `bootstrap_servers` is malformed, or the certificates cannot be used.
     """
 
     def __init__(
@@ -78,6 +81,8 @@ class Engine:
         run_soon: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         servers = parse_servers(config.bootstrap_servers, config.protocol)
+        # Before anything that must be closed: it may fail.
+        tls = _tls_connector(config)
         self.name = name
         self.label = config.label
         self.runtime = runtime = current()
@@ -98,6 +103,7 @@ class Engine:
             clock=clock,
             random=self._random,
             defer=self._driver.defer,
+            tls=tls,
         )
         self.metadata = MetadataManager(
             config,
@@ -370,6 +376,15 @@ def _mark_forked() -> None:
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_mark_forked)
+
+
+def _tls_connector(config: ClientConfig) -> TlsConnector | None:
+    if not config.protocol.endswith("SSL"):
+        return None
+    # Not at the top: a client without TLS does not need the module ssl.
+    from kclient.net.tls import TlsConnector
+
+    return TlsConnector(config)
 
 
 def _may_create_topics(config: ClientConfig) -> bool:

@@ -94,9 +94,10 @@ class LinkSettings:
         defer: Callable[[Callable[[], None]], None],
         steps: Sequence[Step],
         max_in_flight: int,
+        tls: TlsConnector | None = None,
     ) -> None:
         self.transport = transport
-        self._tls = _tls_connector(config, transport)
+        self._tls = tls
         self.listener = LISTENERS[config.protocol]
         self.metrics = metrics
         self.defer = defer
@@ -119,16 +120,7 @@ class LinkSettings:
 
     def connect(self, host: str) -> Callable[[Address, Handler], Channel]:
         """Return what connects to an address of a host."""
-        return self.transport.connect if self._tls is None else self._tls.connect(host)
-
-
-def _tls_connector(config: ClientConfig, transport: Transport) -> TlsConnector | None:
-    if not config.protocol.endswith("SSL"):
-        return None
-    # Not at the top: a client without TLS does not need the module ssl.
-    from kclient.net.tls import TlsConnector
-
-    return TlsConnector(config, transport)
+        return self.transport.connect if self._tls is None else self._tls.connect(host, self.transport)
 
 
 class _Lookup:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kclient._text import address
 from kclient.config import ClientConfig
@@ -24,6 +25,9 @@ from kclient.net.sasl import steps_of
 from kclient.net.transport import Transport
 from kclient.protocol import Message
 from kclient.types import Node
+
+if TYPE_CHECKING:
+    from kclient.net.tls import TlsConnector
 
 FIRST_BOOTSTRAP_ID = ANY_NODE - 1
 DEDICATED_ID = 2**31 - 1
@@ -45,6 +49,7 @@ class ClusterNodes(Nodes):
         clock: seconds.
         random: for jitter, and to choose between equal brokers.
         defer: runs a function soon on the network thread, outside of any `send`.
+        tls: makes the connections with TLS.
         steps: the set-up of a connection; by default that of the options.
     """
 
@@ -60,6 +65,7 @@ class ClusterNodes(Nodes):
         random: random.Random,
         defer: Callable[[Callable[[], None]], None],
         steps: Sequence[Step] | None = None,
+        tls: TlsConnector | None = None,
     ) -> None:
         self.max_in_flight: int = getattr(config, "max_in_flight_requests_per_connection", 100)
         self._connectivity = connectivity
@@ -68,9 +74,8 @@ class ClusterNodes(Nodes):
         self._random = random
         self._defer = defer
         self._request_timeout = config.request_timeout_ms / 1000
-        self._settings = LinkSettings(
-            config, transport, metrics, random, defer, steps or steps_of(config), self.max_in_flight
-        )
+        steps = steps or steps_of(config)
+        self._settings = LinkSettings(config, transport, metrics, random, defer, steps, self.max_in_flight, tls)
         self._bootstrap = [Node(FIRST_BOOTSTRAP_ID - index, host, port) for index, (host, port) in enumerate(servers)]
         self._links: dict[int, Link] = {}
         self._retired: list[Link] = []

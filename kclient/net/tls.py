@@ -31,14 +31,12 @@ class TlsConnector:
 
     Parameters:
         config: the client's options.
-        transport: the network.
 
     Raises:
         ConfigError: the certificates cannot be used.
     """
 
-    def __init__(self, config: ClientConfig, transport: Transport) -> None:
-        self._transport = transport
+    def __init__(self, config: ClientConfig) -> None:
         self._has_identity = config.tls.has_identity or config.ssl_context is not None
         self._given: ssl.SSLContext | None = config.ssl_context
         self._checks_host = config.ssl_endpoint_identification_algorithm == "https"
@@ -46,17 +44,18 @@ class TlsConnector:
         if self._given is None:
             self._source = ContextSource(config.tls, self._prepare, config.label)
 
-    def connect(self, host: str) -> Callable[[Address, Handler], Channel]:
+    def connect(self, host: str, transport: Transport) -> Callable[[Address, Handler], Channel]:
         """Return what connects to an address of a host.
 
         Parameters:
             host: the name that the certificate must be for.
+            transport: the network.
         """
 
         def connect(address: Address, handler: Handler) -> Channel:
             name = (address.name or host).rstrip(".")
             failures = TlsFailures(name, address.sockaddr[1], self._has_identity)
-            return TlsChannel(self._transport, address, handler, self._context(), failures)
+            return TlsChannel(transport, address, handler, self._context(), failures)
 
         return connect
 

@@ -25,6 +25,7 @@ from kclient.protocol.log_records import (
 )
 from kclient.protocol.wire import read_uvarint
 from refbroker.dump.kafka_json import as_json
+from refbroker.dump.secrets import hide_secrets
 
 Decoded = dict[str, Any]
 """`key` and `payload`, each a text or JSON; a missing key or value has no item."""
@@ -46,7 +47,8 @@ def decode_cluster_metadata(record: Any) -> Decoded:
     try:
         message = decode_metadata_record(value)
         version = _metadata_version(value)
-        payload: Any = {"type": record_type(message), "version": version, "data": as_json(message, version)}
+        data = hide_secrets(message, as_json(message, version))
+        payload: Any = {"type": record_type(message), "version": version, "data": data}
     except ProtocolError as error:
         payload = f"Error at {record.offset}, skipping. {error}"
     return {"payload": payload}

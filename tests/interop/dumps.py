@@ -41,10 +41,15 @@ def parts(lines: list[str]) -> tuple[list[str], list[list[str]]]:
     )
 
 
+def _without_keys(line: str) -> str:
+    """Hide the keys of users, which Kafka shows and refbroker does not."""
+    return re.sub(r'"(salt|storedKey|serverKey)":"[^"]+"', r'"\1":"[hidden]"', line)
+
+
 def assert_same(files: Sequence[Path], *options: str, status: int = 0) -> list[str]:
     """See that both print the same, which is returned."""
     assert files
     said, got = ours(files, *options)
-    assert parts(said) == parts(kafkas(files, *options))
+    assert parts(said) == parts([_without_keys(line) for line in kafkas(files, *options)])
     assert got == status, said[-5:]
     return said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -75,3 +76,8 @@ def write_pkcs12(path: Path, own: Certified | None, trusted: str = "", password:
     encryption = BestAvailableEncryption(password.encode()) if password else NoEncryption()
     path.write_bytes(pkcs12.serialize_key_and_certificates(b"own", key, cert, others, encryption))  # type: ignore[arg-type]
     return path
+
+
+def base64_text(value: bytes | memoryview) -> str:
+    """Return bytes as the JSON of Kafka's tools has them."""
+    return b64encode(value).decode()

@@ -135,9 +135,9 @@ def _load(context: ssl.SSLContext, chain: str, key: str) -> None:
 
 def connect(wire: Wire, **options: Any) -> tuple[TlsChannel, Log]:
     given = {"ssl_truststore_certificates": pki.authority_pem(), **options}
-    connector = TlsConnector(AdminConfig(security_protocol="SSL", **given), wire)  # type: ignore[arg-type]
+    connector = TlsConnector(AdminConfig(security_protocol="SSL", **given))
     log = Log()
-    channel = connector.connect(HOST)(ADDRESS, log)
+    channel = connector.connect(HOST, wire)(ADDRESS, log)  # type: ignore[arg-type]
     assert isinstance(channel, TlsChannel)
     channel.on_event(CONNECTED, None, 0.0)
     wire.pump()
@@ -314,12 +314,9 @@ def test_the_host_is_sent_to_the_broker(address: Address, host: str, name: str) 
     server = server_context(host=name)
     server.sni_callback = lambda tls, asked_for, context: asked.append(asked_for)
     wire = Wire(server)
-    connector = TlsConnector(
-        AdminConfig(security_protocol="SSL", ssl_truststore_certificates=pki.authority_pem()),
-        wire,  # type: ignore[arg-type]
-    )
+    connector = TlsConnector(AdminConfig(security_protocol="SSL", ssl_truststore_certificates=pki.authority_pem()))
     log = Log()
-    channel: Any = connector.connect(host)(address, log)
+    channel: Any = connector.connect(host, wire)(address, log)  # type: ignore[arg-type]
     channel.on_event(CONNECTED, None, 0.0)
     wire.pump()
     assert (asked, log.kinds) == ([name], [TLS_STARTED, CONNECTED])
@@ -329,9 +326,9 @@ def test_a_context_of_the_application_is_used_as_it_is() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=pki.authority_pem())
     wire = Wire(server_context())
-    connector = TlsConnector(AdminConfig(security_protocol="SSL", ssl_context=context), wire)  # type: ignore[arg-type]
+    connector = TlsConnector(AdminConfig(security_protocol="SSL", ssl_context=context))
     log = Log()
-    channel: Any = connector.connect(HOST)(ADDRESS, log)
+    channel: Any = connector.connect(HOST, wire)(ADDRESS, log)  # type: ignore[arg-type]
     channel.on_event(CONNECTED, None, 0.0)
     wire.pump()
     assert log.kinds == [TLS_STARTED, CONNECTED]

@@ -14,11 +14,11 @@ from kclient.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
-from refbroker.handlers.answers import INTERNAL_TOPICS, TOPIC_OPERATIONS
+from refbroker.handlers.answers import INTERNAL_TOPICS, TOPIC_OPERATIONS, endpoint_of
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
-from refbroker.metadata.directories import offline_replicas
-from refbroker.metadata.image import ClusterImage, TopicState
+from refbroker.metadata.directories import NO_LEADER, offline_replicas
+from refbroker.metadata.image import ClusterImage, PartitionState, TopicState
 from refbroker.metadata.topics import check_name
 
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
@@ -50,7 +50,7 @@ def handle(
             response.topics.append(_missing(name))
             continue
         shown = [number for number in sorted(topic.partitions) if number >= first][:room]
-        response.topics.append(_describe(image, topic, shown))
+        response.topics.append(_describe(image, context.connection.listener, topic, shown))
         room -= len(shown)
         if shown and shown[-1] + 1 < len(topic.partitions):
             response.next_cursor = _cursor(name, shown[-1] + 1)
@@ -84,23 +84,24 @@ def _missing(name: str) -> Topic:
     )
 
 
-def _describe(image: ClusterImage, topic: TopicState, shown: list[int]) -> Topic:
+def _describe(image: ClusterImage, listener: str, topic: TopicState, shown: list[int]) -> Topic:
     return Topic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            Partition(
-                partition_index=number,
-                leader_id=topic.partitions[number].leader,
-                leader_epoch=topic.partitions[number].leader_epoch,
-                replica_nodes=topic.partitions[number].replicas,
-                isr_nodes=topic.partitions[number].isr,
-                eligible_leader_replicas=topic.partitions[number].eligible_leader_replicas,
-                last_known_elr=topic.partitions[number].last_known_elr,
-                offline_replicas=offline_replicas(image, topic.partitions[number]),
-            )
-            for number in shown
-        ],
+        partitions=[_partition(image, listener, number, topic.partitions[number]) for number in shown],
         topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(image: ClusterImage, listener: str, number: int, state: PartitionState) -> Partition:
+    return Partition(
+        partition_index=number,
+        leader_id=NO_LEADER if endpoint_of(image, state.leader, listener) is None else state.leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=state.replicas,
+        isr_nodes=state.isr,
+        eligible_leader_replicas=state.eligible_leader_replicas,
+        last_known_elr=state.last_known_elr,
+        offline_replicas=offline_replicas(image, state, listener),
     )

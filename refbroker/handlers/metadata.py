@@ -181,5 +181,5 @@ def _partition(context: Context[ControllerServices], number: int, partition: Par
         leader_epoch=partition.leader_epoch,
         replica_nodes=replicas,
         isr_nodes=isr,
-        offline_replicas=offline_replicas(image, partition),
+        offline_replicas=offline_replicas(image, partition, listener),
     )

@@ -52,14 +52,22 @@ def takes_new_partitions(record: RegisterBrokerRecord) -> bool:
     return not record.log_dirs or not set(record.log_dirs) <= set(record.cordoned_log_dirs or ())
 
 
-def offline_replicas(image: ClusterImage, state: PartitionState) -> list[int]:
-    """Return the replicas that cannot be used, on absent or fenced brokers or in offline directories."""
-    offline = []
-    for node in state.replicas:
-        registered = image.brokers.get(node)
-        if registered is None or registered.fenced or not _is_online(registered.record.log_dirs, state, node):
-            offline.append(node)
-    return offline
+def offline_replicas(image: ClusterImage, state: PartitionState, listener: str | None = None) -> list[int]:
+    """Return the replicas that cannot be used, on absent or fenced brokers or in offline directories.
+
+    Parameters:
+        listener: that of the client, which cannot use a broker without it; None for all.
+    """
+    return [node for node in state.replicas if not _is_usable(image, state, node, listener)]
+
+
+def _is_usable(image: ClusterImage, state: PartitionState, node: int, listener: str | None) -> bool:
+    registered = image.brokers.get(node)
+    if registered is None or registered.fenced:
+        return False
+    if listener is not None and listener not in registered.endpoints:
+        return False
+    return _is_online(registered.record.log_dirs, state, node)
 
 
 def _is_online(directories: Sequence[UUID], state: PartitionState, node: int) -> bool:

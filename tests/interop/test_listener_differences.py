@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kclient.protocol.messages.describe_cluster import DescribeClusterRequest
+from kclient.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.testing import RefBroker
@@ -54,6 +55,16 @@ class Side:
         return names[f"{host}:{port}"]
 
 
+def state_of(partition: Any) -> tuple[object, ...]:
+    return (
+        partition.error_code,
+        partition.leader_id,
+        partition.replica_nodes,
+        partition.isr_nodes,
+        partition.offline_replicas,
+    )
+
+
 @pytest.fixture(scope="module")
 def sides(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Side]]:
     listeners = ",".join(f"{name}://127.0.0.1:0" for name in NAMES)
@@ -79,9 +90,22 @@ def test_metadata(sides: list[Side], listener: str, version: int) -> None:
         request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")])
         wait_until(lambda: side.ask("PLAINTEXT", request, 12).topics[0].error_code == 0, CHANGE)
         answer = side.ask(listener, request, version)
-        partitions = [(one.error_code, one.leader_id, one.replica_nodes) for one in answer.topics[0].partitions]
+        partitions = [state_of(one) for one in answer.topics[0].partitions]
         brokers = [(one.node_id, side.where(one.host, one.port)) for one in answer.brokers]
         return brokers, answer.topics[0].error_code, partitions
+
+    kafka, refbroker = map(described, sides)
+    assert refbroker == kafka
+
+
+@pytest.mark.parametrize("listener", NAMES)
+def test_describe_topic_partitions(sides: list[Side], listener: str) -> None:
+    def described(side: Side) -> object:
+        topics = [MetadataRequest.MetadataRequestTopic(name="t")]
+        wait_until(lambda: side.ask("PLAINTEXT", MetadataRequest(topics=topics), 12).topics[0].error_code == 0, CHANGE)
+        request = DescribeTopicPartitionsRequest(topics=[DescribeTopicPartitionsRequest.TopicRequest(name="t")])
+        (topic,) = side.ask(listener, request, 0).topics
+        return topic.error_code, [state_of(one) for one in topic.partitions]
 
     kafka, refbroker = map(described, sides)
     assert refbroker == kafka

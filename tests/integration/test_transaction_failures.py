@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from kclient import Admin, AsyncProducer, ConsumerGroupMetadata, NewTopic, Producer, TopicPartition
+from kclient.admin import TransactionState
 from kclient.errors import DeliveryError, IllegalStateError, KafkaTimeoutError, TransactionAbortableError
 from refbroker.testing import RefBroker
 from refbroker.testing.faults import Fault
@@ -76,6 +77,29 @@ def test_lost_connections_before_or_after_a_request_took_effect_change_nothing(
                     producer.commit_transaction()
                     expected.append(value)
     assert committed(failing.bootstrap_servers, out) == sorted(expected)
+
+
+@pytest.mark.parametrize("failing", [1], indirect=True)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_abort_leaves_no_transaction_open_that_a_lost_request_has_begun(
+    failing: RefBroker, out: str, options: dict[str, Any], when: Any
+) -> None:
+    api, name = "AddPartitionsToTxn", options["transactional_id"]
+    with Producer(**options) as producer, Admin(bootstrap_servers=failing.bootstrap_servers) as admin:
+        producer.init_transactions()
+        producer.begin_transaction()
+        cut = failing.faults.cut(api, when=when)
+        producer.send(out, b"lost")
+        cut.wait()
+        with failing.faults.fail(api, "TOPIC_AUTHORIZATION_FAILED") as fail:
+            cut.remove()
+            fail.wait()
+            producer.abort_transaction()
+        wait_until(lambda: admin.describe_transactions(name)[name].state is not TransactionState.ONGOING)
+        for value in (b"kept", b"also kept"):
+            with producer.transaction():
+                producer.send(out, value)
+    assert committed(failing.bootstrap_servers, out) == [b"also kept", b"kept"]
 
 
 def test_a_transaction_can_be_aborted_from_a_delivery_callback(

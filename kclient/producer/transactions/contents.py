@@ -25,12 +25,14 @@ class Contents:
 
     Attributes:
         started: whether the coordinator may know the transaction; otherwise there is nothing to end.
+        may_be_unknown: whether the coordinator, which may know the transaction, may as well not know it.
         needs_epoch: whether a late request of it may still arrive, which with version 1 only a new epoch keeps out of
             the next transaction.
     """
 
     def __init__(self) -> None:
         self.started = False
+        self.may_be_unknown = False
         self.needs_epoch = False
         self._new: dict[TopicPartition, None] = {}
         self._partitions: set[TopicPartition] = set()
@@ -72,6 +74,7 @@ class Contents:
     def added(self, step: Step) -> None:
         """Note that a step succeeded."""
         self.started = True
+        self.may_be_unknown = False
         if isinstance(step, AddPartitionsStep):
             self._partitions.update(step.partitions)
         elif isinstance(step, AddOffsetsStep):
@@ -82,13 +85,22 @@ class Contents:
 
     def gives_up(self, step: Step) -> bool:
         """Return whether a step without success is not retried when the transaction is to be aborted."""
-        # The coordinator must know what may have been added, because it ends no transaction that it did not begin. A
-        # partition of a deleted topic may be dropped, because it has no records; a lost request may have begun the
-        # transaction, which a new epoch ends then.
-        given_up = isinstance(step, CommitOffsetsStep) or not step.lost
-        given_up |= isinstance(step.last_error, UnknownTopicOrPartitionError)
-        self.needs_epoch |= given_up and step.lost
-        return given_up
+        # The coordinator must know what may have been added, because with version 1 it refuses to end a transaction
+        # that it did not begin. A partition of a deleted topic may be dropped, because it has no records.
+        gives_up = (
+            isinstance(step, CommitOffsetsStep)
+            or not step.lost
+            or isinstance(step.last_error, UnknownTopicOrPartitionError)
+        )
+        if gives_up:
+            self.failed(step)
+        return gives_up
+
+    def failed(self, step: Step) -> None:
+        """Note that a step is not retried. An attempt without a response may have begun the transaction."""
+        self.needs_epoch |= step.lost
+        if step.lost and not self.started:
+            self.started = self.may_be_unknown = True
 
     def drop(self, error: KafkaError | None) -> None:
         """Add nothing more: the calls that wait for it fail."""

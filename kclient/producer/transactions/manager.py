@@ -25,6 +25,7 @@ from typing import Any
 from kclient.config import ProducerConfig
 from kclient.errors import (
     ClosedError,
+    InvalidTxnStateError,
     KafkaError,
     ProtocolError,
     TransactionAbortableError,
@@ -357,12 +358,15 @@ class TransactionManager:
         if kind is Kind.REFUSED:
             self._change(TransactionEvent.REFUSED)
             self._end_pending(marked(error))
+        elif isinstance(error, InvalidTxnStateError) and isinstance(step, EndStep) and self._contents.may_be_unknown:
+            # No request that could have begun the transaction took effect.
+            self._ended()
         elif kind in (Kind.FENCED, Kind.FATAL) or (isinstance(step, EndStep) and not step.commit):
             # After an abort that failed there is nothing left to try.
             self.fail(fatal(error, self.transactional_id, kind))
         else:
-            # A lost attempt may have begun the transaction at the coordinator, which only a new epoch ends then.
-            self._contents.needs_epoch |= kind is Kind.NEW_EPOCH or step.lost
+            self._contents.failed(step)
+            self._contents.needs_epoch |= kind is Kind.NEW_EPOCH
             if self.state in _SENDING:
                 self._to_abortable(error)
 

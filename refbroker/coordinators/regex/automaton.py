@@ -97,9 +97,16 @@ class Automaton:
 
     def _step(self, state: _State, character: str) -> _State:
         found = set()
+        # A repeated set occurs in many instructions, and a large one takes long to search.
+        contained: dict[int, bool] = {}
         for index in self._reached(state, character):
             instruction = self._instructions[index]
-            if isinstance(instruction, _Take) and instruction.chars.contains(character):
+            if not isinstance(instruction, _Take):
+                continue
+            chars = instruction.chars
+            if id(chars) not in contained:
+                contained[id(chars)] = chars.contains(character)
+            if contained[id(chars)]:
                 found.add(instruction.next)
         if self._remembered >= CACHE_LIMIT:
             self._remembered = 0

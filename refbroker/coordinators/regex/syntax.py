@@ -103,6 +103,8 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        # Found once: a search from each `[:` of a text without an end would take quadratic time.
+        self._last_posix_end = text.rfind(":]")
         self._flags = _Flags()
         self._groups = [_Group(self._flags)]
         self._names: set[str] = set()
@@ -370,7 +372,8 @@ class _Parser:
 
     def _class_in_class(self) -> CharSet | None:
         # As re2j does, from the colon of `[:` on, so that `[[:]` is none.
-        if self._looking_at("[:") and (end := self._text.find(":]", self._at + 1)) >= 0:
+        if self._at < self._last_posix_end and self._looking_at("[:"):
+            end = self._text.index(":]", self._at + 1)
             name = self._text[self._at + 2 : end]
             self._at = end + 2
             plain = name.removeprefix("^")

@@ -6,6 +6,8 @@ import pytest
 
 from kclient.errors import (
     DisconnectedError,
+    GroupAuthorizationError,
+    InvalidTxnStateError,
     NotCoordinatorError,
     TopicAuthorizationError,
     TransactionAbortedError,
@@ -117,7 +119,23 @@ def test_an_abort_drops_a_partition_that_is_refused_while_it_waits() -> None:
     assert model.seen(call) is None
 
 
-def test_an_abort_asks_again_whether_a_partition_was_added_until_its_topic_is_gone() -> None:
+UNCERTAIN = pytest.mark.parametrize("end_code", [0, InvalidTxnStateError.code], ids=["begun", "not begun"])
+"""What the coordinator answers to the end of a transaction that it may not have begun."""
+
+
+def answer_uncertain_end(model: TransactionModel, end_code: int) -> None:
+    request, message = model.step()
+    assert (names([request]), message.committed) == (["EndTxn"], False)
+    model.answer_step(request, end_code)
+    request, message = model.step()
+    assert (names([request]), message.producer_id, message.producer_epoch) == (["InitProducerId"], 9, 0)
+    model.answer_step(request, producer_epoch=1)
+    assert model.poll() == []
+
+
+@UNCERTAIN
+def test_an_abort_asks_again_whether_a_partition_was_added_until_its_topic_is_gone(end_code: int) -> None:
+    """The first request may have begun the transaction, which the coordinator would keep open."""
     model = TransactionModel(1)
     model.begin(b"a")
     model.one().on_error(DisconnectedError("gone"), model.now)
@@ -128,22 +146,39 @@ def test_an_abort_asks_again_whether_a_partition_was_added_until_its_topic_is_go
         assert names([request]) == ["AddPartitionsToTxn"]
         model.answer_step(request, code)
     model.now += 10
-    # The lost request may have begun the transaction, which only a new epoch ends then.
-    assert [name for name, _ in drive(model)] == ["InitProducerId"]
+    answer_uncertain_end(model, end_code)
     assert model.seen(call) is None
+    assert model.state == "READY"
 
 
-def test_an_abort_after_a_lost_request_was_refused_takes_a_new_epoch() -> None:
-    """The coordinator may have executed the lost one, and would leave the transaction open until its timeout."""
+@UNCERTAIN
+@pytest.mark.parametrize("is_group", [False, True], ids=["partition", "group"])
+def test_an_abort_ends_what_a_lost_request_may_have_begun(end_code: int, *, is_group: bool) -> None:
     model = TransactionModel(1)
-    model.begin(b"a")
+    if is_group:
+        model.begin()
+        model.transactions.send_offsets(OFFSETS, GROUP)
+    else:
+        model.begin(b"a")
     model.one().on_error(DisconnectedError("gone"), model.now)
     model.now += 10
-    model.answer_step(model.one(), TopicAuthorizationError.code)
+    model.answer_step(model.one(), (GroupAuthorizationError if is_group else TopicAuthorizationError).code)
+    model.poll()
     assert model.state == "ABORTABLE_ERROR"
     call = model.transactions.abort()
-    assert [name for name, _ in drive(model)] == ["InitProducerId"]
+    answer_uncertain_end(model, end_code)
     assert model.seen(call) is None
+    assert model.state == "READY"
+
+
+def test_an_abort_that_the_coordinator_must_know_fails_if_it_does_not() -> None:
+    model = TransactionModel(1)
+    model.begin(b"a")
+    model.answer_step(model.one())
+    call = model.transactions.abort()
+    model.answer_step(model.one(), InvalidTxnStateError.code)
+    assert isinstance(model.seen(call), InvalidTxnStateError)
+    assert model.state == "FATAL_ERROR"
 
 
 @pytest.mark.parametrize(("version", "expected"), [(1, ["EndTxn", "InitProducerId"]), (2, ["EndTxn"])])

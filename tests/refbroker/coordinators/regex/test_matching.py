@@ -71,6 +71,12 @@ def test_the_orbits_of_ascii_are_those_of_the_table() -> None:
         assert characters.fold_orbit(point) == table.get(point, {point})
 
 
+def test_a_repeated_set_is_searched_once_for_a_character() -> None:
+    compiled = compile_regex(f"([{'ab' * 2_000}x]?){{1000}}")
+    assert compiled.fullmatch("x" * 249)
+    assert not compiled.fullmatch("x" * 249 + "y")
+
+
 def test_what_is_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(automaton, "CACHE_LIMIT", 20)
     compiled = compile_regex("(a|b)*a(a|b){5}")

@@ -100,22 +100,16 @@ cdef enum:
 
 cdef struct Link:
     int fd
-    int connecting
-    int events
-    int error
+    int connecting, events, error
     int raw
     long long limit
     char* staged
     size_t room
-    size_t start
-    size_t end
+    size_t start, end
     char* body
-    size_t body_size
-    size_t body_filled
+    size_t body_size, body_filled
     Py_buffer* parts
-    Py_ssize_t part_count
-    Py_ssize_t part_room
-    Py_ssize_t part_next
+    Py_ssize_t part_count, part_room, part_next
     size_t part_offset
     int notify
 

@@ -179,7 +179,7 @@ class TlsChannel:
                 self._handler.on_event(CONNECTED, None, now)
             while not self._closed:
                 self._read(now)
-        except (ssl.SSLWantReadError, ssl.SSLSyscallError):
+        except ssl.SSLWantReadError:
             self._flush()
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
             self._fail(self._peer_closed(), now)

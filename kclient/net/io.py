@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import selectors
 import socket
-import struct
 import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from kclient.net.events import BYTES, CLOSED, CONNECTED, FRAME, SENT, BadFrame, Event, Handler, PeerClosed
+from kclient.net.frame_buffer import FrameBuffer
 
-_SIZE = struct.Struct(">i")
 _PARTS_AT_ONCE = 64
 _RAW_BYTES = 262_144
 """Bytes to read at a time from a channel that does not split them into frames."""
@@ -39,10 +38,7 @@ class Channel:
         self._socket = sock
         self._connecting = True
         self._failed = False
-        self._head = bytearray(4)
-        self._target = memoryview(self._head)
-        self._filled = 0
-        self._body: bytearray | None = None
+        self._frames = FrameBuffer()
         self._unsent: deque[memoryview] = deque()
         self._notify = False
         self._interest = 0
@@ -100,38 +96,27 @@ class Channel:
             return
         while True:
             try:
-                count = self._socket.recv_into(self._target[self._filled :])
+                count = self._socket.recv_into(self._frames.rest)
             except BlockingIOError:
                 return
             if count == 0:
-                head = self._head if self._body is not None else self._head[: self._filled]
-                self._end(PeerClosed(bytes(head)), events)
+                self._end(PeerClosed(self._frames.start), events)
                 return
-            self._filled += count
-            if self._filled < len(self._target):
-                continue
-            if self._body is None:
-                (size,) = _SIZE.unpack(self._head)
-                if not 4 <= size <= self.frame_limit:
-                    try:
-                        more = self._socket.recv(60)
-                    except OSError:
-                        more = b""
-                    self._end(BadFrame(size, bytes(self._head) + more), events)
-                    return
-                try:
-                    self._body = bytearray(size)
-                except MemoryError:
-                    self._end(BadFrame(size, bytes(self._head)), events)
-                    return
-                self._target = memoryview(self._body)
-                self._filled = 0
-            else:
-                events.append((self.handler, FRAME, self._body))
-                self._target = memoryview(self._head)
-                self._filled = 0
-                self._body = None
+            found = self._frames.add(count, self.frame_limit)
+            if isinstance(found, BadFrame):
+                self._end(self._described(found), events)
                 return
+            if found is not None:
+                events.append((self.handler, FRAME, found))
+                return
+
+    def _described(self, found: BadFrame) -> BadFrame:
+        """Return the error with more of what the peer has sent, which may tell who it is."""
+        try:
+            more = self._socket.recv(60)
+        except OSError:
+            return found
+        return BadFrame(found.size, found.head + more)
 
     def _read_raw(self, events: list[Event]) -> None:
         try:

@@ -9,19 +9,18 @@ frames (`connection`).
 from __future__ import annotations
 
 import ssl
-import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from kclient.config import ClientConfig
 from kclient.net.events import BYTES, CLOSED, CONNECTED, FRAME, SENT, TLS_STARTED, BadFrame, Handler, PeerClosed
+from kclient.net.frame_buffer import FrameBuffer
 from kclient.net.tls_failures import TlsFailures
 from kclient.net.transport import Address, Channel, Transport
 from kclient.security.context import ContextSource, make_context
 from kclient.security.settings import TlsSettings
 
-_SIZE = struct.Struct(">i")
 _JOINED_BELOW = 16_384
 """Bytes; smaller parts are joined, because each part becomes at least one record of TLS."""
 
@@ -101,10 +100,7 @@ class TlsChannel:
         self._tls = context.wrap_bio(self._received, self._encrypted, server_hostname=failures.host)
         self._shaking_hands = True
         self._closed = False
-        self._head = bytearray(_SIZE.size)
-        self._target = memoryview(self._head)
-        self._filled = 0
-        self._body: bytearray | None = None
+        self._frames = FrameBuffer()
         self._channel = transport.connect(address, self, raw=True)
 
     # -- the channel, for the connection
@@ -195,25 +191,17 @@ class TlsChannel:
             ssl.SSLError: no bytes are there, or the connection is broken.
         """
         tls: Any = self._tls
-        count: int = tls.read(len(self._target) - self._filled, self._target[self._filled :])
+        rest = self._frames.rest
+        count: int = tls.read(len(rest), rest)
         if not count:
             # The broker has ended the connection properly.
             self._fail(self._peer_closed(), now)
             return
-        self._filled += count
-        if self._filled < len(self._target):
-            return
-        if self._body is None:
-            (size,) = _SIZE.unpack(self._head)
-            if not 4 <= size <= self.frame_limit:
-                self._fail(BadFrame(size, bytes(self._head)), now)
-                return
-            self._body = bytearray(size)
-            self._target, self._filled = memoryview(self._body), 0
-        else:
-            body, self._body = self._body, None
-            self._target, self._filled = memoryview(self._head), 0
-            self._handler.on_event(FRAME, body, now)
+        found = self._frames.add(count, self.frame_limit)
+        if isinstance(found, BadFrame):
+            self._fail(found, now)
+        elif found is not None:
+            self._handler.on_event(FRAME, found, now)
 
     def _end(self, reason: Exception, now: float) -> None:
         """Report that the connection ended."""
@@ -229,4 +217,4 @@ class TlsChannel:
     def _peer_closed(self) -> Exception:
         if self._shaking_hands:
             return self._failures.closed_early()
-        return PeerClosed(bytes(self._head if self._body is not None else self._head[: self._filled]))
+        return PeerClosed(self._frames.start)

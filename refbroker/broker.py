@@ -139,8 +139,21 @@ class Broker:
         plan_background(self.background, self.parts)
         self.background.start()
         self.parts.metrics.event_loop.start(asyncio.get_running_loop())
-        where = ", ".join(f"{host or LOOPBACK}:{self.ports[name]}" for name, host, _ in self.parts.config.listeners.all)
+        where = ", ".join(address for _, address in self._addresses())
         logger.info("node %d of cluster %s serves on %s", self.parts.node_id, self.parts.cluster_id, where)
+
+    def _addresses(self) -> list[tuple[str, str]]:
+        """Return the name and the address of each listener."""
+        hosts = {name: host or LOOPBACK for name, host, _ in self.parts.config.listeners.all}
+        return [
+            (name, f"[{host}]:{self.ports[name]}" if ":" in host else f"{host}:{self.ports[name]}")
+            for name, host in hosts.items()
+        ]
+
+    def ready_lines(self) -> list[str]:
+        """Return the lines with which `refbroker run` says where each listener accepts connections."""
+        (_, first), *others = self._addresses()
+        return [f"refbroker ready on {first}", *(f"refbroker listener {name} on {where}" for name, where in others)]
 
     async def stop(self) -> None:
         """Stop serving, leave the cluster, and close the logs cleanly; a broker that has `failed` leaves its files

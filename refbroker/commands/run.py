@@ -1,9 +1,9 @@
 """`refbroker run`: runs one broker until it receives a signal.
 
-When the broker serves, it prints `refbroker ready on HOST:PORT`; with `--metrics-port` a second line, `refbroker
-metrics on http://HOST:PORT/metrics`; with `--control-port` another, `refbroker control on http://HOST:PORT`. SIGTERM
-and SIGINT stop it cleanly; after SIGKILL it recovers everything. When a disk that the broker depends on fails, it
-reports that and exits immediately, with exit status 1.
+When the broker serves, it prints `refbroker ready on HOST:PORT`; for each further listener `refbroker listener NAME on
+HOST:PORT`; with `--metrics-port` a line `refbroker metrics on http://HOST:PORT/metrics`; with `--control-port` another,
+`refbroker control on http://HOST:PORT`. SIGTERM and SIGINT stop it cleanly; after SIGKILL it recovers everything. When
+a disk that the broker depends on fails, it reports that and exits immediately, with exit status 1.
 """
 
 from __future__ import annotations
@@ -184,9 +184,7 @@ async def _serve(settings: dict[str, str], options: argparse.Namespace) -> int:
         loop.add_signal_handler(number, stopped.set)
     async with AsyncExitStack() as stack:
         broker = await stack.enter_async_context(await Broker.start(BrokerConfig(settings)))
-        lines = [f"refbroker ready on {broker.host}:{broker.port}"]
-        for name, host, _ in broker.parts.config.listeners.all[1:]:
-            lines.append(f"refbroker listener {name} on {host or LOOPBACK}:{broker.ports[name]}")
+        lines = broker.ready_lines()
         if options.metrics_port is not None:
             from refbroker.server.metrics.page import MetricsPage
 

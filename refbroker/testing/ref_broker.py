@@ -118,8 +118,9 @@ class RefBroker:
         config = BrokerConfig({**settings, "listeners": ",".join(map(str, kept))})
         config.check_runnable()
         self._listeners = config.listeners
-        client_auth = config.listener_text(self._listeners.all[0].name, "ssl.client.auth")
-        self._asks_for_certificates = client_auth in ("requested", "required")
+        self._client_auth = {
+            one.name: config.listener_text(one.name, "ssl.client.auth") for one in config.listeners.all
+        }
         return config
 
     @property
@@ -135,8 +136,8 @@ class RefBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients of its first listener."""
-        return self.address(self._listeners.all[0].name)
+        """The address for clients of the first listener that it advertises."""
+        return self.address(self._listeners.advertised(self._ports)[0].name)
 
     @property
     def certificates(self) -> Certificates:
@@ -152,7 +153,9 @@ class RefBroker:
     @property
     def client_options(self) -> dict[str, Any]:
         """The options that a client needs to connect to its first listener: `Producer(**broker.client_options)`."""
-        options = self._security.client_options(with_certificate=self._asks_for_certificates)
+        name = self._listeners.advertised(self._ports)[0].name
+        asks = self._client_auth[name] in ("requested", "required")
+        options = self._security.client_options(self._listeners.protocol(name), with_certificate=asks)
         return {"bootstrap_servers": self.bootstrap_servers, **options}
 
     def address(self, listener: str) -> str:

@@ -52,21 +52,22 @@ class BrokerSecurity:
             found["sasl.enabled.mechanisms"] = ",".join(("PLAIN", *MECHANISMS))
         return found
 
-    def client_options(self, *, with_certificate: bool) -> dict[str, Any]:
+    def client_options(self, protocol: SecurityProtocol, *, with_certificate: bool) -> dict[str, Any]:
         """Return the options of a client, which logs in as the first user.
 
         Parameters:
+            protocol: that of the listener.
             with_certificate: whether to add a certificate of its own.
         """
         options: dict[str, Any] = {}
-        if self.protocol != SecurityProtocol.PLAINTEXT.name:
-            options["security_protocol"] = self.protocol
-        if self.certificates is not None:
+        if protocol != SecurityProtocol.PLAINTEXT:
+            options["security_protocol"] = protocol.name
+        if protocol.has_tls and self.certificates is not None:
             options["ssl_truststore_certificates"] = self.certificates.authority
             if with_certificate:
                 chain, key = self.certificates.issue()
                 options |= {"ssl_keystore_certificate_chain": chain, "ssl_keystore_key": key}
-        for user, password in list(self._passwords.items())[:1]:
+        for user, password in list(self._passwords.items())[: protocol.has_sasl]:
             options |= {"sasl_mechanism": MECHANISM, "sasl_username": user, "sasl_password": password.reveal()}
         return options
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from refbroker.broker import Broker
 from refbroker.server.http import HttpServer
 from refbroker.server.metrics.page import PATH
 from refbroker.testing import RefBroker, SimulatedDisk
@@ -46,7 +47,7 @@ def controlled_broker(
         kafka = stack.enter_context(
             RefBroker(data_dir=Path(directories.split(",")[0].strip()), settings=settings, disk=disk)
         )
-        lines = [f"refbroker ready on {kafka.bootstrap_servers}"]
+        lines = kafka.call(Broker.ready_lines)
         if metrics is not None:
             page = HttpServer(*metrics, {("GET", PATH): metrics_page(kafka)})
             page.start()

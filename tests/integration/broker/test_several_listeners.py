@@ -12,7 +12,7 @@ import pytest
 
 from kclient import Admin, Producer
 from kclient.errors import IllegalStateError
-from refbroker.testing import RefBroker
+from refbroker.testing import RefBroker, RemoteControl
 from tests.support.patience import ANSWER, PROCESS
 from tests.support.reading import read_all
 
@@ -60,18 +60,30 @@ def test_a_port_in_use_releases_those_that_were_bound() -> None:
 def test_a_listener_that_is_not_advertised_has_no_address() -> None:
     with broker(advertised_listeners="OUTSIDE://localhost:0") as kafka:
         assert kafka.address("OUTSIDE").startswith("localhost:")
+        assert kafka.bootstrap_servers == kafka.address("OUTSIDE")
         with pytest.raises(IllegalStateError, match="no address of a listener INSIDE"):
             kafka.address("INSIDE")
 
 
 @pytest.mark.not_simulated("runs a process")
-def test_run_prints_a_line_for_each_listener(tmp_path: Path) -> None:
-    settings = ("listeners=INSIDE://127.0.0.1:0,OUTSIDE://:0", f"listener.security.protocol.map={MAP}")
+@pytest.mark.parametrize("advertised", ["INSIDE", "OUTSIDE"])
+@pytest.mark.parametrize("options", [[], ["--control-port", "0"]], ids=["plain", "controlled"])
+def test_run_prints_a_line_for_each_listener(tmp_path: Path, options: list[str], advertised: str) -> None:
+    settings = (
+        "listeners=INSIDE://127.0.0.1:0,OUTSIDE://:0",
+        f"advertised.listeners={advertised}://127.0.0.1:0",
+        f"listener.security.protocol.map={MAP}",
+        f"inter.broker.listener.name={advertised}",
+    )
     named = [part for setting in settings for part in ("--set", setting)]
-    command = [sys.executable, "-m", "refbroker", "run", "--data-dir", str(tmp_path), *named]
+    command = [sys.executable, "-m", "refbroker", "run", "--data-dir", str(tmp_path), *named, *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in settings]
+        lines = [process.stdout.readline() for _ in range(3 if options else 2)]
+        if options:
+            control = RemoteControl(lines[2].split()[-1])
+            place = ["INSIDE", "OUTSIDE"].index(advertised)
+            assert control.bootstrap_servers == lines[place].split()[-1]
         process.terminate()
         _, errors = process.communicate(timeout=PROCESS)
     assert (process.returncode, errors) == (0, "")

@@ -149,7 +149,8 @@ def test_each_listener_has_its_own_protocol_and_settings() -> None:
     }
     with RefBroker(tls=True, settings=settings) as kafka:
         assert kafka.client_options == {"bootstrap_servers": kafka.address("PLAIN")}
-        trust = {"security_protocol": "SSL", "ssl_truststore_certificates": kafka.certificates.authority}
+        trust: dict[str, Any] = {"security_protocol": "SSL"}
+        trust["ssl_truststore_certificates"] = kafka.certificates.authority
         chain, key = kafka.certificates.issue()
         own = {"ssl_keystore_certificate_chain": chain, "ssl_keystore_key": key}
         mutual = {**trust, "bootstrap_servers": kafka.address("MUTUAL")}

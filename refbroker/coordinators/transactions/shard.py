@@ -142,7 +142,9 @@ class TransactionShard:
     def _fence(self, metadata: TransactionMetadata, response: T) -> CoordinatorResult[T]:
         """Fence the producer of an open transaction, and abort the transaction."""
         version = self._transaction_version
-        prepared = self._prepare(metadata.fenced(version), commit=False, client_version=version)
+        # Without the epoch bump Kafka stores 0 as the client's version, whatever the finalized level is.
+        client_version = version if version >= FIRST_WITH_EPOCH_BUMP else 0
+        prepared = self._prepare(metadata.fenced(version), commit=False, client_version=client_version)
         return self.store(prepared, response, lambda: self._begin_completion(metadata.transactional_id))
 
     # Transactions

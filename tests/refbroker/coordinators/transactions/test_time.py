@@ -29,6 +29,19 @@ async def test_a_transaction_is_aborted_when_its_time_is_up(broker: TransactionH
     assert broker.end(who, commit=True)[0] in (90, 48)
 
 
+@pytest.mark.parametrize("reason", ["timeout", "new producer"])
+async def test_an_abort_that_fences_records_the_version_of_an_end(broker: TransactionHarness, reason: str) -> None:
+    """Kafka records 0 or 2, the way in which its coordinator ends a transaction, and never level 1 of the feature."""
+    broker.begin(broker.identity(timeout_ms=1000))
+    if reason == "timeout":
+        broker.clock.step(1001)
+        broker.broker.transactions.abort_timed_out()
+    else:
+        broker.init()
+    assert broker.state().state.title == "CompleteAbort"
+    assert broker.state().client_version == (2 if broker.version == 2 else 0)
+
+
 async def test_only_open_transactions_have_a_time(broker: TransactionHarness) -> None:
     broker.identity(timeout_ms=1000)
     who = broker.identity("committed", timeout_ms=1000)

@@ -35,7 +35,8 @@ MISTYPED = 0.9
 one may belong to a plugin or to an older Kafka, whose settings resemble some of today's.
 """
 _NODE_ID = ("node.id", "broker.id")
-# Settings that Kafka's own brokers need and that have no effect here, so that they need no message.
+# Settings that Kafka's own brokers need and that have no effect here, so that they need no message; stores are
+# recognized by their content.
 _EXPECTED = frozenset(
     {
         "controller.listener.names",
@@ -43,6 +44,8 @@ _EXPECTED = frozenset(
         "controller.quorum.voters",
         "inter.broker.listener.name",
         "process.roles",
+        "ssl.keystore.type",
+        "ssl.truststore.type",
     }
 )
 

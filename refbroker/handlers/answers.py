@@ -57,6 +57,9 @@ def host_of(peer: str) -> str:
         address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
     except ValueError:
         return f"/{host or peer}"
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        # A listener for both versions of IP has accepted the connection of an IPv4 client.
+        address = address.ipv4_mapped
     if isinstance(address, ipaddress.IPv4Address):
         return f"/{address}"
     return "/" + ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))

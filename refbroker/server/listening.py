@@ -6,6 +6,7 @@ Elsewhere: TLS (`tls`).
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -51,15 +52,16 @@ class SocketListeners:
 
     def bind(self, host: str, port: int, settings: Mapping[str, str]) -> Listener:
         """See ListenerFactory."""
-        infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # Without a host it accepts connections on every address of the machine, as Java does.
+        is_dual = not host and socket.has_dualstack_ipv6()
+        infos = socket.getaddrinfo(
+            "::" if is_dual else host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
         family, kind, proto, _, address = infos[0]
-        if not host and socket.has_dualstack_ipv6():
-            # Every address, of either version of IP, as in Kafka.
-            family, address = socket.AF_INET6, ("::", port)
         listening = socket.socket(family, kind, proto)
         try:
-            if family == socket.AF_INET6:
-                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bool(host)))
+            if is_dual:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             for option, name in _BUFFERS:
                 # Set only what the settings contain: the system's own choice adapts to the connection's speed.
@@ -69,6 +71,9 @@ class SocketListeners:
             listening.bind(address)
         except OSError as error:
             listening.close()
+            if is_dual and error.errno == errno.EADDRNOTAVAIL:
+                # IPv6 is there, and switched off.
+                return self.bind("0.0.0.0", port, settings)
             raise OSError(error.errno, f"could not listen on {host}:{port}: {error.strerror}") from error
         return SocketListener(listening)
 

@@ -215,6 +215,7 @@ async def test_a_client_that_goes_away_while_it_waits_leaves_the_group_as_it_is(
 def test_addresses_are_written_as_java_does() -> None:
     assert host_of("127.0.0.1:9092") == "/127.0.0.1"
     assert host_of("::1:9092") == "/0:0:0:0:0:0:0:1"
+    assert host_of("::ffff:127.0.0.1:9092") == "/127.0.0.1"
     assert host_of("test") == "/test"
 
 

@@ -41,7 +41,7 @@ class TlsConnector:
         self._checks_host = config.ssl_endpoint_identification_algorithm == "https"
         self._source: ContextSource | None = None
         if self._given is None:
-            self._source = ContextSource(config.tls, self._prepare, config.label)
+            self._source = ContextSource(lambda: config.tls, self._prepare, config.label)
 
     def connect(self, host: str, transport: Transport) -> Callable[[Address, Handler], Channel]:
         """Return what connects to an address of a host.

@@ -49,10 +49,10 @@ def make_context(settings: TlsSettings, purpose: ssl._SSLMethod) -> ssl.SSLConte
 
 
 class ContextSource:
-    """The current context of some settings, made again when a file has changed.
+    """The current context of some settings, made again when a setting or a file has changed.
 
     Parameters:
-        settings: the settings.
+        settings: returns the current settings.
         prepare: makes a context of them.
         label: what it is for, in log lines.
 
@@ -60,31 +60,36 @@ class ContextSource:
         ConfigError: see make_context.
     """
 
-    def __init__(self, settings: TlsSettings, prepare: Callable[[TlsSettings], ssl.SSLContext], label: str) -> None:
+    def __init__(
+        self,
+        settings: Callable[[], TlsSettings],
+        prepare: Callable[[TlsSettings], ssl.SSLContext],
+        label: str,
+    ) -> None:
         self._settings = settings
         self._prepare = prepare
         self._label = label
-        self._files = settings.files()
-        self._seen = self._state()
-        self._context = prepare(settings)
+        found = settings()
+        self._seen = _state(found)
+        self._context = prepare(found)
 
     def current(self) -> ssl.SSLContext:
-        """Return the context for a new connection; if the changed files are invalid, the previous one."""
-        state = self._state()
+        """Return the context for a new connection; if what has changed is invalid, the previous one."""
+        found = self._settings()
+        state = _state(found)
         if state != self._seen:
             self._seen = state
             try:
-                self._context = self._prepare(self._settings)
+                self._context = self._prepare(found)
                 _log.info("%s: certificates were read again", self._label)
             except ConfigError as error:
-                _log.error(
-                    "%s: the previous certificates stay, since those on disk are invalid: %s", self._label, error
-                )
+                _log.error("%s: the previous certificates stay: %s", self._label, error)
         return self._context
 
-    def _state(self) -> list[tuple[int, int, int] | None]:
-        """Return what changes when a file is written or replaced."""
-        return [_file_state(path) for path in self._files]
+
+def _state(settings: TlsSettings) -> tuple[TlsSettings, list[tuple[int, int, int] | None]]:
+    """Return the settings, and what changes when one of their files is written or replaced."""
+    return settings, [_file_state(path) for path in settings.files()]
 
 
 def _file_state(path: Path) -> tuple[int, int, int] | None:

@@ -27,6 +27,7 @@ class TlsSettings(NamedTuple):
         key_password: the password of the key.
         enabled_protocols: the versions of TLS to allow; none for all.
         cipher_suites: the cipher suites to allow, by Java's or OpenSSL's names; none for the default.
+        client_auth: whether a broker asks its clients for a certificate: none, requested or required.
     """
 
     option: Callable[[str], str]
@@ -40,6 +41,7 @@ class TlsSettings(NamedTuple):
     key_password: Secret | None = None
     enabled_protocols: Sequence[str] = ()
     cipher_suites: Sequence[str] = ()
+    client_auth: str = "none"
 
     @property
     def has_identity(self) -> bool:

@@ -26,6 +26,7 @@ from refbroker.runtime.threads import in_thread
 from refbroker.security.principals import ANONYMOUS, Principal
 from refbroker.security.sasl import TOKEN_LIMIT, Authenticator
 from refbroker.server.dispatch import Dispatcher, PendingResponse
+from refbroker.server.listening import peer_of
 from refbroker.server.tls import TlsTransport
 
 logger = logging.getLogger(__name__)
@@ -142,8 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         self._sends_files = not isinstance(transport, TlsTransport)
         # So that `pause_writing` and `resume_writing` report when a response is not sent immediately, and when it is.
         transport.set_write_buffer_limits(high=0)
-        address = transport.get_extra_info("peername")
-        self.peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "?")
+        self.peer = peer_of(transport)
         self.last_active_ns = perf_counter_ns()
         if not self._is_authenticated:
             self._login_deadline = self._loop.call_later(LOGIN_SECONDS, self._login_expired)

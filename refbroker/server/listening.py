@@ -113,3 +113,9 @@ class SocketListener:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def peer_of(transport: asyncio.BaseTransport) -> str:
+    """Return the address and port of a connection's client, for log messages."""
+    address = transport.get_extra_info("peername")
+    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "?")

@@ -8,7 +8,6 @@ change. Elsewhere: the settings' meaning (`kclient.security`), principals (`refb
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,9 +23,8 @@ from refbroker.config import BrokerConfig
 from refbroker.metrics.counters import Closed
 from refbroker.runtime.limited_log import LimitedLog
 from refbroker.security.principals import ANONYMOUS, NoMatchingRuleError, Principal, PrincipalMapper
+from refbroker.server.listening import peer_of
 from refbroker.settings.values import parse_list
-
-logger = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS = 10.0
 """How long a handshake may take. Kafka waits for `connections.max.idle.ms`."""
@@ -51,20 +49,12 @@ class TlsListener:
         self._config = config
         self._name = name
         self._mapper = PrincipalMapper(self._text("ssl.principal.mapping.rules") or "DEFAULT")
-        self._settings = self._read()
-        if not self._settings.has_identity:
+        if not self._read().has_identity:
             raise ConfigError(f"the listener {name} has TLS, which needs ssl.keystore.location or a certificate chain")
-        self._source = self._make_source()
+        self._source = ContextSource(self._read, _prepare, f"listener {name}")
 
     def context(self) -> ssl.SSLContext:
         """Return the context for a new connection."""
-        settings = self._read()
-        if settings != self._settings:
-            self._settings = settings
-            try:
-                self._source = self._make_source()
-            except ConfigError as error:
-                logger.error("listener %s: the previous certificates stay: %s", self._name, error)
         return self._source.current()
 
     def principal(self, tls: ssl.SSLObject) -> Principal:
@@ -81,21 +71,9 @@ class TlsListener:
         except DerError as error:
             raise NoMatchingRuleError(str(error)) from error
 
-    def _make_source(self) -> ContextSource:
-        settings = self._settings
-        settings.check()
-        return ContextSource(settings, self._prepare, f"listener {self._name}")
-
-    def _prepare(self, settings: TlsSettings) -> ssl.SSLContext:
-        context = make_context(settings, ssl.PROTOCOL_TLS_SERVER)
-        context.verify_mode = _VERIFY[self._text("ssl.client.auth") or "none"]
-        if context.verify_mode != ssl.CERT_NONE and not settings.has_trust:
-            context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
-        return context
-
     def _read(self) -> TlsSettings:
         return TlsSettings(
-            option=lambda name: name.replace("_", "."),
+            option=_setting_name,
             truststore_location=self._text("ssl.truststore.location"),
             truststore_certificates=self._text("ssl.truststore.certificates"),
             truststore_password=self._secret("ssl.truststore.password"),
@@ -106,6 +84,7 @@ class TlsListener:
             key_password=self._secret("ssl.key.password"),
             enabled_protocols=parse_list(self._text("ssl.enabled.protocols") or ""),
             cipher_suites=parse_list(self._text("ssl.cipher.suites") or ""),
+            client_auth=self._text("ssl.client.auth") or "none",
         )
 
     def _text(self, setting: str) -> str | None:
@@ -114,6 +93,19 @@ class TlsListener:
     def _secret(self, setting: str) -> Secret | None:
         text = self._text(setting)
         return None if text is None else Secret(text)
+
+
+def _setting_name(option: str) -> str:
+    return option.replace("_", ".")
+
+
+def _prepare(settings: TlsSettings) -> ssl.SSLContext:
+    settings.check()
+    context = make_context(settings, ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = _VERIFY[settings.client_auth]
+    if context.verify_mode != ssl.CERT_NONE and not settings.has_trust:
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+    return context
 
 
 def tls_listeners(config: BrokerConfig) -> dict[str, TlsListener]:
@@ -175,8 +167,7 @@ class TlsProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        address = transport.get_extra_info("peername")
-        self._peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "?")
+        self._peer = peer_of(transport)
         self._deadline = self._loop.call_later(HANDSHAKE_SECONDS, self._refuse, "it took too long")
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -206,7 +206,7 @@ def test_changed_files_make_a_new_context(tmp_path: Path, caplog: pytest.LogCapt
     store = tmp_path / "ca.pem"
     store.write_text(pki.authority_pem())
     source = ContextSource(
-        settings(truststore_location=str(store)),
+        lambda: settings(truststore_location=str(store)),
         lambda given: make_context(given, ssl.PROTOCOL_TLS_CLIENT),
         "client 'a'",
     )

@@ -169,7 +169,7 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
             )
         given = [name for name in self.__struct_fields__ if name.startswith("ssl_")]
         given = [name for name in given if getattr(self, name) != SSL_DEFAULTS.get(name)]
-        if given and not protocol.endswith("SSL"):
+        if given and not self.uses_tls:
             other = "SASL_SSL" if protocol.startswith("SASL") else "SSL"
             raise ConfigError(
                 f'{given[0]} has no effect with security_protocol="{protocol}"; set security_protocol="{other}"'
@@ -207,6 +207,11 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
         if self.sasl_jaas_config is None and (self.sasl_username is None or self.sasl_password is None):
             raise ConfigError(f"sasl_mechanism={mechanism} needs sasl_username and sasl_password, or sasl_jaas_config")
         _ = self.sasl
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.protocol.endswith("SSL")
 
     @property
     def uses_sasl(self) -> bool:

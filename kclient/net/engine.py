@@ -379,7 +379,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _tls_connector(config: ClientConfig) -> TlsConnector | None:
-    if not config.protocol.endswith("SSL"):
+    if not config.uses_tls:
         return None
     # Not at the top: a client without TLS does not need the module ssl.
     from kclient.net.tls import TlsConnector

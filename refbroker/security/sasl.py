@@ -20,6 +20,7 @@ from kclient.errors import (
     SaslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
+from kclient.security.sasl import PLAIN
 from kclient.security.scram import (
     MECHANISMS,
     MIN_ITERATIONS,
@@ -32,7 +33,6 @@ from kclient.security.secret import Secret
 from kclient.state_machine import StateTable
 from refbroker.security.principals import ANONYMOUS, Principal
 
-PLAIN = "PLAIN"
 IMPLEMENTED = (PLAIN, *MECHANISMS)
 TOKEN_LIMIT = 524_288
 """Bytes of a frame before a client has logged in: Kafka's `sasl.server.max.receive.size`."""

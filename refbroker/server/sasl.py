@@ -11,11 +11,12 @@ from collections.abc import Mapping
 
 from kclient.errors import ConfigError
 from kclient.security.jaas import parse_jaas
+from kclient.security.sasl import PLAIN
 from kclient.security.scram import ScramCredential, ScramMechanism
 from kclient.security.secret import Secret
 from refbroker.config import BrokerConfig
 from refbroker.metadata.image import ClusterImage
-from refbroker.security.sasl import PLAIN, Authenticator, Users
+from refbroker.security.sasl import Authenticator, Users
 from refbroker.settings.values import parse_list
 
 _USER = "user_"

@@ -1,4 +1,4 @@
-"""Members of groups by the clients there are, behind one interface: each is polled by the test, in its thread.
+"""Members of groups by the clients there are, behind one interface: most are polled by the test, in its thread.
 
 `partitions` is what a member has, `received` how many records it was given. Elsewhere: producers, and consumers
 without a group (`clients`).
@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
@@ -116,7 +117,12 @@ class Kclient:
 
 
 class KafkaPython:
-    """A member of kafka-python."""
+    """A member of kafka-python, polled by a thread of its own.
+
+    It drops a join that completes between two polls and joins once more, so a member that takes turns with others may
+    rejoin for ever. A poll that is too short also gives up the commit before a rebalance, whose late answer makes the
+    member forget who it is, while the group waits for the one it was.
+    """
 
     def __init__(self, bootstrap_servers: str, topic: str, group: str, **options: Any) -> None:
         # It warns when it is imported, which only the tests here look over.
@@ -130,22 +136,33 @@ class KafkaPython:
             group_id=group,
             auto_offset_reset="earliest",
             heartbeat_interval_ms=500,
-            # A commit of its own that overtakes its rebalance makes it forget who it is, and join as somebody else
-            # while the group waits for the one it was.
+            # As long as a group waits for a member that has forgotten who it was.
             session_timeout_ms=10_000,
             **{"partition_assignment_strategy": [RangePartitionAssignor], **options},
         )
+        self._closing = threading.Event()
+        self._executor = ThreadPoolExecutor(1)
+        self._polling = self._executor.submit(self._poll_until_closed)
+
+    def _poll_until_closed(self) -> None:
+        while not self._closing.is_set():
+            for records in self._consumer.poll(timeout_ms=1000).values():
+                self.received += len(records)
 
     @property
     def partitions(self) -> set[int]:
         return {each.partition for each in self._consumer.assignment()}
 
     def poll(self) -> None:
-        for records in self._consumer.poll(timeout_ms=50).values():
-            self.received += len(records)
+        """Raise the error that its polling has ended with, if it has."""
+        if self._polling.done():
+            self._polling.result()
 
     def close(self) -> None:
-        self._consumer.close()
+        self._closing.set()
+        with self._executor:
+            self._polling.result(CHANGE)
+            self._consumer.close()
 
 
 class Aiokafka:

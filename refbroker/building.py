@@ -43,6 +43,7 @@ from refbroker.metadata.registration import registration_records
 from refbroker.metadata.topic_creation import AutoTopicCreation
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.runtime.clock import Clock
+from refbroker.security.authorizer import Authorizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,6 +68,7 @@ class BrokerParts:
         groups, transactions: the coordinators.
         markers: writes the markers of transactions.
         verifier: checks that partitions belong to a transaction.
+        authorizer: decides what clients may do; None if every client may do everything.
         failed: completes with the reason when a disk that the broker depends on has failed.
     """
 
@@ -89,6 +91,7 @@ class BrokerParts:
     transactions: TransactionCoordinator
     markers: MarkerWriter
     verifier: PartitionVerifier
+    authorizer: Authorizer | None
     failed: asyncio.Future[KafkaStorageError]
 
     @property
@@ -201,6 +204,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         transactions=transactions,
         markers=markers,
         verifier=PartitionVerifier(config, partitions, transactions),
+        authorizer=Authorizer.from_settings(config.static),
         failed=failed,
     )
 
@@ -215,6 +219,9 @@ def _load(parts: BrokerParts, files: Files) -> None:
 
     publisher = Publisher(image, parts.logs, parts.config, log_deleted)
     metadata.load()
+    if parts.authorizer is not None:
+        parts.authorizer.follow(image.acls.values())
+        metadata.listeners.append(parts.authorizer.follow)
     publisher.catch_up()
     metadata.listeners.append(publisher.publish)
     metadata.begin_epoch()

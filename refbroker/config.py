@@ -3,7 +3,7 @@
 It uses Kafka's names; an unknown name is an error that suggests the nearest one. Settings that are stored but have no
 effect are logged when the broker starts. Settings that it would have to disobey are refused.
 
-Elsewhere: the listeners (`settings.listeners`). Not implemented: authorization.
+Elsewhere: the listeners (`settings.listeners`), the authorizer (`security.authorizer`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 from kclient import _properties
 from kclient.errors import ConfigError, InvalidConfigurationError
 from refbroker.log import LogConfig
+from refbroker.security.authorizer import SETTINGS as AUTHORIZER_SETTINGS
+from refbroker.security.authorizer import Authorizer
 from refbroker.settings.cross_checks import check_broker
 from refbroker.settings.definitions import broker_settings
 from refbroker.settings.dynamic import base_name
@@ -84,7 +86,7 @@ class BrokerConfig:
             setting = known.get(name)
             if setting is None:
                 setting = known.get(base_name(name))
-                if setting is None and name.startswith(LISTENER_PREFIX):
+                if setting is None and (name.startswith(LISTENER_PREFIX) or name in AUTHORIZER_SETTINGS):
                     continue
             if setting is None:
                 like = broker_synonym(name) or nearest(name, known)
@@ -100,13 +102,8 @@ class BrokerConfig:
         Raises:
             ConfigError: the settings name an authorizer, or listeners that this broker does not have.
         """
-        authorizer = self.text("authorizer.class.name")
-        if authorizer:
-            raise ConfigError(
-                f"authorizer.class.name={authorizer} is not implemented: this broker allows every request. "
-                "Remove the setting, or run Apache Kafka where requests must be denied."
-            )
-        # Raises if this broker does not have them.
+        # Both raise if this broker does not have them.
+        Authorizer.from_settings(self.static)
         _ = self.listeners
 
     def log_stored(self) -> None:
@@ -115,6 +112,8 @@ class BrokerConfig:
         stored = sorted(
             name for name in self.static if name in known and not known[name].acted_on and name not in _EXPECTED
         )
+        if not self.text("authorizer.class.name"):
+            stored += sorted(AUTHORIZER_SETTINGS.intersection(self.static))
         if stored:
             logger.warning("stored, but not acted on by this broker yet: %s", ", ".join(stored))
 

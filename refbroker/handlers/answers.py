@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+from functools import lru_cache
 from typing import Any
 
 from kclient.errors import (
@@ -50,6 +51,7 @@ def endpoint_of(image: ClusterImage, broker_id: int, listener: str) -> tuple[str
     return None if broker is None else broker.endpoints.get(listener)
 
 
+@lru_cache(maxsize=1024)
 def host_of(peer: str) -> str:
     """Return the address of a connection's peer as Java writes it."""
     host = peer.rpartition(":")[0]

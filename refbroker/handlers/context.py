@@ -9,6 +9,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kclient.errors import ProtocolError
 from kclient.protocol import Message
+from refbroker.security.authorizer import Access
+from refbroker.security.principals import Principal
 from refbroker.security.sasl import Authenticator
 
 S = TypeVar("S")
@@ -31,6 +33,10 @@ class ClientConnection(Protocol):
     client_software: tuple[str, str]
     transport: asyncio.Transport
 
+    @property
+    def principal(self) -> Principal:
+        """Who the client is."""
+
     def close(self) -> None:
         """Close the connection after pending responses are sent."""
 
@@ -51,12 +57,14 @@ class Context(Generic[S]):
         connection: the connection of the request.
         version: of the API.
         client_id: the client id in the request header.
+        access: what the client may do.
     """
 
     broker: S
     connection: ClientConnection
     version: int
     client_id: str | None
+    access: Access
 
 
 @dataclass(slots=True)

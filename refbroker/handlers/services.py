@@ -27,6 +27,7 @@ from refbroker.metadata.partitions import Partitions
 from refbroker.metadata.producer_ids import ProducerIds
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.runtime.clock import Clock
+from refbroker.security.authorizer import Authorizer
 
 
 class MetadataServices(Protocol):
@@ -47,6 +48,18 @@ class MetadataServices(Protocol):
     @property
     def image(self) -> ClusterImage:
         """The state of the cluster."""
+
+
+class AclServices(Protocol):
+    """The parts for the handlers of ACLs."""
+
+    @property
+    def authorizer(self) -> Authorizer | None:
+        """Decides what clients may do; None if every client may do everything."""
+
+    @property
+    def controller(self) -> Controller:
+        """The planner of metadata changes."""
 
 
 class ControllerServices(MetadataServices, Protocol):
@@ -182,6 +195,7 @@ class TransactionServices(CoordinatorServices, Protocol):
 
 
 class BrokerServices(
+    AclServices,
     ControllerServices,
     QuorumServices,
     ProduceServices,

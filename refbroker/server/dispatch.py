@@ -13,10 +13,12 @@ from typing import Any, NamedTuple, Protocol
 from kclient.errors import ProtocolError
 from kclient.protocol import Message
 from kclient.protocol.frames import API_VERSIONS, decode_request_header, encode_response
+from refbroker.handlers.answers import host_of
 from refbroker.handlers.context import Change, ClientConnection, Context, ErrorFree, Reply
 from refbroker.handlers.registry import Found, find
 from refbroker.handlers.services import BrokerServices
 from refbroker.metrics.requests import RequestStats
+from refbroker.security.authorizer import FULL_ACCESS, Access
 from refbroker.server.services import ServerServices
 
 
@@ -83,6 +85,7 @@ class Dispatcher:
         self._broker = broker
         self._interceptor = interceptor
         self._stats = broker.metrics.requests
+        self._authorizer = broker.authorizer
 
     def handle(
         self, connection: ClientConnection, frame: memoryview
@@ -109,7 +112,11 @@ class Dispatcher:
             raise ProtocolError(f"this broker has no API {header.request_api_key} in version {version}")
         # Trailing bytes are ignored, as in Kafka: librdkafka's request for all topics has three bytes too many.
         request, _ = handler.request_type.decode_prefix(body, version)
-        context: Context[BrokerServices] = Context(self._broker, connection, version, header.client_id)
+        access: Access = FULL_ACCESS
+        if self._authorizer is not None:
+            host = host_of(connection.peer)
+            access = self._authorizer.access(connection.principal, host.removeprefix("/"), header.request_api_key)
+        context: Context[BrokerServices] = Context(self._broker, connection, version, header.client_id, access)
         if self._interceptor is not None and self._interceptor.is_active:
             received = Received(context, request, body, header.correlation_id, stats)
             intercepted = self._interceptor.intercept(received, self._later(handler, context))

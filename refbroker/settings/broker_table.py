@@ -22,7 +22,7 @@ advertised.listeners list null nonempty A
 alter.config.policy.class.name class null * -
 alter.log.dirs.replication.quota.window.num int 11 1.. -
 alter.log.dirs.replication.quota.window.size.seconds int 1 1.. -
-authorizer.class.name string "" * -
+authorizer.class.name string "" * A
 auto.create.topics.enable boolean true * A
 auto.leader.rebalance.enable boolean true * -
 background.threads int 10 1.. D

@@ -20,6 +20,7 @@ from refbroker.building import build
 from refbroker.config import BrokerConfig
 from refbroker.log import FileRange, Files
 from refbroker.runtime.clock import Clock
+from refbroker.security.principals import ANONYMOUS
 from refbroker.server.dispatch import Dispatcher, PendingResponse
 from refbroker.settings.listeners import PLAINTEXT
 from refbroker.testing.faults import Faults
@@ -46,7 +47,7 @@ class Harness:
         self.broker = build(BrokerConfig(self.settings), self.clock, self.files, random.SystemRandom(), ports)
         self.dispatcher = Dispatcher(self.broker, FaultInjection(self.faults))
         self.connection: Any = SimpleNamespace(
-            peer="test", listener=PLAINTEXT, authenticator=None, client_software=("", "")
+            peer="test", listener=PLAINTEXT, authenticator=None, client_software=("", ""), principal=ANONYMOUS
         )
 
     def restart(self, *, clean: bool = True) -> None:

@@ -15,13 +15,20 @@ from refbroker.coordinators.internal_topic import OFFSETS_TOPIC
 from refbroker.handlers.answers import transaction_code
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import TransactionServices
+from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import READ_GROUP, WRITE_TRANSACTIONAL_ID
 
 FIRST_WITH_PRODUCER_FENCED = 2
 
 
 def handle(context: Context[TransactionServices], request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     """Carry out an AddOffsetsToTxn request."""
-    broker = context.broker
+    broker, access = context.broker, context.access
+    refusal = access.refusal(WRITE_TRANSACTIONAL_ID, request.transactional_id) or access.refusal(
+        READ_GROUP, request.group_id
+    )
+    if refusal is not None:
+        return AddOffsetsToTxnResponse(error_code=code_of(refusal))
     try:
         broker.transactions.add_partitions(
             request.transactional_id,

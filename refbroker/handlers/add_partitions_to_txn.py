@@ -14,11 +14,13 @@ from __future__ import annotations
 from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from refbroker.coordinators.transactions.coordinator import Answers
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
-from refbroker.handlers.answers import transaction_code
+from refbroker.handlers.answers import INTERNAL_TOPICS, transaction_code
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import TransactionServices
 from refbroker.log.checkpoints import TopicPartitionKey
-from refbroker.runtime.error_codes import NONE
+from refbroker.runtime.error_codes import NONE, code_of
+from refbroker.security.authorizer import Access
+from refbroker.security.permissions import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 FIRST_WITH_PRODUCER_FENCED = 2
 FIRST_OF_BROKERS = 4
@@ -29,17 +31,27 @@ PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 def handle(context: Context[TransactionServices], request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """Carry out an AddPartitionsToTxn request."""
-    transactions = context.broker.transactions
+    transactions, access = context.broker.transactions, context.access
     if context.version < FIRST_OF_BROKERS:
-        answers = transactions.add_or_verify(
-            request.v3_and_below_transactional_id,
-            request.v3_and_below_producer_id,
-            request.v3_and_below_producer_epoch,
-            _partitions(request.v3_and_below_topics),
-            verify_only=False,
-            client_version=0,
+        partitions = _partitions(request.v3_and_below_topics)
+        refusal = access.refusal(WRITE_TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
+        answers: Answers = (
+            dict.fromkeys(partitions, refusal)
+            if refusal is not None
+            else transactions.add_or_verify(
+                request.v3_and_below_transactional_id,
+                request.v3_and_below_producer_id,
+                request.v3_and_below_producer_epoch,
+                partitions,
+                verify_only=False,
+                client_version=0,
+                refused=_refused_topics(access, request.v3_and_below_topics),
+            )
         )
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(context, answers))
+    refusal = access.refusal(CLUSTER_ACTION)
+    if refusal is not None:
+        return AddPartitionsToTxnResponse(error_code=code_of(refusal))
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResponse.AddPartitionsToTxnResult(
@@ -59,6 +71,13 @@ def handle(context: Context[TransactionServices], request: AddPartitionsToTxnReq
             for one in request.transactions
         ]
     )
+
+
+def _refused_topics(access: Access, topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]) -> set[str]:
+    """Return the topics that the client may not write to; nobody may write to internal ones."""
+    return {
+        topic.name for topic in topics if topic.name in INTERNAL_TOPICS or not access.allows(WRITE_TOPIC, topic.name)
+    }
 
 
 def _partitions(topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]) -> list[TopicPartitionKey]:

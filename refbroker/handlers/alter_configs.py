@@ -7,10 +7,12 @@ it works like IncrementalAlterConfigs.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from kclient.errors import InvalidRequestError, KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from refbroker.handlers.config_permissions import plan_if_allowed
 from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.configs import Edit, Operation, plan_replacement
@@ -31,7 +33,8 @@ def handle(context: Context[ControllerServices], request: AlterConfigsRequest) -
             if counts[kind, name] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
             edits = [Edit(config.name, Operation.SET, config.value) for config in resource.configs]
-            records += plan_replacement(context.broker.controller, kind, name, edits)
+            plan = partial(plan_replacement, context.broker.controller, kind, name, edits)
+            records += plan_if_allowed(context.access, kind, name, edits, plan)
         except KafkaError as error:
             result.error_code, result.error_message = code_of(error), error.message
         results.append(result)

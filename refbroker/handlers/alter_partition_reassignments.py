@@ -18,6 +18,7 @@ from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.image import TOPIC_RESOURCE
 from refbroker.metadata.partition_changes import plan_cancellation, plan_move
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import ALTER_CLUSTER
 from refbroker.settings.effective import topic_texts
 
 Wanted = AlterPartitionReassignmentsRequest.ReassignablePartition
@@ -29,6 +30,9 @@ def handle(
     context: Context[ControllerServices], request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse | Change:
     """Carry out an AlterPartitionReassignments request."""
+    refusal = context.access.refusal(ALTER_CLUSTER)
+    if refusal is not None:
+        return _refused(request, refusal)
     if not request.topics:
         return AlterPartitionReassignmentsResponse()
     may_change_count = request.allow_replication_factor_change
@@ -50,6 +54,24 @@ def handle(
                 records += [] if record is None else [record]
             result.partitions.append(answer)
     return Change(records, lambda: response)
+
+
+def _refused(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:
+    code = code_of(error)
+    return AlterPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=error.message,
+        responses=[
+            Result(
+                name=topic.name,
+                partitions=[
+                    Partition(partition_index=one.partition_index, error_code=code, error_message=error.message)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
 
 
 def _plan(

@@ -23,6 +23,7 @@ from refbroker.handlers.context import Context
 from refbroker.handlers.services import LogDirServices
 from refbroker.log.log_names import LONGEST_NAME, LogKind, log_name
 from refbroker.runtime.error_codes import NONE, code_of
+from refbroker.security.permissions import ALTER_CLUSTER
 
 Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
@@ -37,9 +38,12 @@ def handle(context: Context[LogDirServices], request: AlterReplicaLogDirsRequest
         for partition in topic.partitions
     }
     results: dict[str, Topic] = {}
+    refusal = context.access.refusal(ALTER_CLUSTER)
     for (topic, partition), path in paths.items():
         code = NONE
         try:
+            if refusal is not None:
+                raise refusal
             _move(context.broker, topic, partition, path)
         except KafkaError as error:
             code = code_of(error)

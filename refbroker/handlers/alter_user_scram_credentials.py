@@ -16,12 +16,18 @@ from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import MetadataServices
 from refbroker.metadata.scram import plan_changes
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import ALTER_CLUSTER
 
 Result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 
 
-def handle(context: Context[MetadataServices], request: AlterUserScramCredentialsRequest) -> Change:
+def handle(
+    context: Context[MetadataServices], request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse | Change:
     """Carry out an AlterUserScramCredentials request."""
+    refusal = context.access.refusal(ALTER_CLUSTER)
+    if refusal is not None:
+        return _refused(request, refusal)
     records: list[Message] = []
     results = []
     for user, planned in plan_changes(context.broker.image, request.deletions, request.upsertions).items():
@@ -32,3 +38,10 @@ def handle(context: Context[MetadataServices], request: AlterUserScramCredential
             results.append(Result(user=user, error_message=None))
     response = AlterUserScramCredentialsResponse(results=results)
     return Change(records, lambda: response)
+
+
+def _refused(request: AlterUserScramCredentialsRequest, error: KafkaError) -> AlterUserScramCredentialsResponse:
+    users = {one.name for one in request.deletions} | {one.name for one in request.upsertions}
+    return AlterUserScramCredentialsResponse(
+        results=[Result(user=user, error_code=code_of(error), error_message=error.message) for user in sorted(users)]
+    )

@@ -15,14 +15,14 @@ from kclient.errors import (
     ProducerFencedError,
 )
 from kclient.protocol import Message
+from kclient.protocol.acls import AclResourceType
 from refbroker.metadata.image import ClusterImage, PartitionState
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.authorizer import Access
+from refbroker.security.permissions import DESCRIBE_CLUSTER
 
-# Bit sets of Kafka's AclOperation. Without an authorizer, all operations are permitted.
-TOPIC_OPERATIONS = 3576
-CLUSTER_OPERATIONS = 8096
-GROUP_OPERATIONS = 3400
 NOT_ASKED = -(2**31)
+"""The value of authorizedOperations in a response to a client that has not asked for them."""
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
@@ -36,6 +36,11 @@ def transaction_code(error: KafkaError, *, knows_fenced: bool) -> int:
     if isinstance(error, ProducerFencedError) and not knows_fenced:
         return code_of(InvalidProducerEpochError())
     return code_of(error)
+
+
+def cluster_operations(access: Access) -> int:
+    """Return the operations on the cluster that a client may carry out; none if it may not describe the cluster."""
+    return access.operations(AclResourceType.CLUSTER) if access.allows(DESCRIBE_CLUSTER) else 0
 
 
 def endpoint_of(image: ClusterImage, broker_id: int, listener: str) -> tuple[str, int] | None:

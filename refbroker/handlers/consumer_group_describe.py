@@ -8,17 +8,18 @@ contains the permitted operations; without an authorizer, that is all of them.
 
 from __future__ import annotations
 
-from kclient.errors import InvalidGroupIdError, KafkaError, UnsupportedVersionError
+from kclient.errors import InvalidGroupIdError, KafkaError, TopicAuthorizationError, UnsupportedVersionError
+from kclient.protocol.acls import AclResourceType
 from kclient.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
 from refbroker.coordinators.groups.administration import DescribedConsumerGroup, describe_consumer_group
 from refbroker.coordinators.groups.consumer.settings import assignor_names, is_enabled
-from refbroker.handlers.answers import GROUP_OPERATIONS
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_GROUP, DESCRIBE_TOPIC
 
 
 def handle(context: Context[GroupServices], request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
@@ -28,12 +29,40 @@ def handle(context: Context[GroupServices], request: ConsumerGroupDescribeReques
         return ConsumerGroupDescribeResponse(
             groups=[DescribedConsumerGroup(group_id=group_id, error_code=code) for group_id in request.group_ids]
         )
-    groups = [_describe(context, group_id) for group_id in request.group_ids]
+    refusals = {group_id: context.access.refusal(DESCRIBE_GROUP, group_id) for group_id in request.group_ids}
+    # As in Kafka, refused groups come first.
+    groups = [
+        DescribedConsumerGroup(group_id=group_id, error_code=code_of(refusal))
+        for group_id in request.group_ids
+        if (refusal := refusals[group_id]) is not None
+    ]
+    groups += [
+        _without_hidden_topics(context, _describe(context, group_id))
+        for group_id in request.group_ids
+        if refusals[group_id] is None
+    ]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
-                group.authorized_operations = GROUP_OPERATIONS
+                group.authorized_operations = context.access.operations(AclResourceType.GROUP, group.group_id)
     return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _without_hidden_topics(context: Context[GroupServices], group: DescribedConsumerGroup) -> DescribedConsumerGroup:
+    """Return the group, or an error in its place if a member has partitions of a topic that the client may not see."""
+    topics = {
+        partition.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for partition in assignment.topic_partitions
+    }
+    if all(context.access.allows(DESCRIBE_TOPIC, name) for name in topics):
+        return group
+    return DescribedConsumerGroup(
+        group_id=group.group_id,
+        error_code=TopicAuthorizationError.code,
+        error_message="The group has described topic(s) that the client is not authorized to describe.",
+    )
 
 
 def _describe(context: Context[GroupServices], group_id: str) -> DescribedConsumerGroup:

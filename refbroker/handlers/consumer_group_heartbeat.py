@@ -19,6 +19,7 @@ from refbroker.handlers.answers import host_of
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_TOPIC, READ_GROUP
 
 
 def handle(context: Context[GroupServices], request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
@@ -26,7 +27,18 @@ def handle(context: Context[GroupServices], request: ConsumerGroupHeartbeatReque
     broker = context.broker
     if not is_enabled(broker.config, broker.image):
         return ConsumerGroupHeartbeatResponse(error_code=UnsupportedVersionError.code)
-    caller = Caller(context.version, context.client_id or "", host_of(context.connection.peer))
+    refusal = context.access.refusal(READ_GROUP, request.group_id) or next(
+        filter(None, [context.access.refusal(DESCRIBE_TOPIC, name) for name in request.subscribed_topic_names or ()]),
+        None,
+    )
+    if refusal is not None:
+        return ConsumerGroupHeartbeatResponse(error_code=code_of(refusal), error_message=refusal.message)
+    caller = Caller(
+        context.version,
+        context.client_id or "",
+        host_of(context.connection.peer),
+        lambda topic: context.access.allows(DESCRIBE_TOPIC, topic, filters=True),
+    )
     try:
         check_request(request, context.version, assignor_names(broker.config))
         return broker.groups.write(

@@ -15,6 +15,7 @@ from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.topics import plan_partitions
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import ALTER_TOPIC
 
 Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
@@ -31,6 +32,9 @@ def handle(context: Context[ControllerServices], request: CreatePartitionsReques
         try:
             if count > 1:
                 raise InvalidRequestError("Duplicate topic name.")
+            refusal = context.access.refusal(ALTER_TOPIC, name)
+            if refusal is not None:
+                raise refusal
             records += plan_partitions(
                 context.broker.controller, name, topic.count, assignments, room=room - len(records)
             )

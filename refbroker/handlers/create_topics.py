@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kclient.errors import InvalidRequestError, KafkaError, PolicyViolationError
+from kclient.errors import InvalidRequestError, KafkaError, PolicyViolationError, TopicAuthorizationError
 from kclient.protocol import Message
 from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from refbroker.handlers.context import Change, Context
@@ -21,6 +21,7 @@ from refbroker.handlers.services import ControllerServices
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.metadata.topics import BROKERS_CHOICE, MOST_PARTITIONS, NewTopic, TopicPlan, plan_topic
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC_CONFIGS
 from refbroker.settings.effective import topic_values
 
 Result = CreateTopicsResponse.CreatableTopicResult
@@ -29,7 +30,15 @@ Result = CreateTopicsResponse.CreatableTopicResult
 def handle(context: Context[ControllerServices], request: CreateTopicsRequest) -> CreateTopicsResponse | Change:
     """Carry out a CreateTopics request."""
     counts = Counter(topic.name for topic in request.topics)
-    wanted = [topic for topic in request.topics if counts[topic.name] == 1]
+    access = context.access
+    may_create_all = access.allows(CREATE_CLUSTER, filters=True)
+    # As in Kafka, the metadata topic gets its own error, whoever asks.
+    refused = {
+        name
+        for name, count in counts.items()
+        if count == 1 and name != METADATA_TOPIC and not (may_create_all or access.allows(CREATE_TOPIC, name))
+    }
+    wanted = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name not in refused]
     if sum(_partitions(context, topic) for topic in wanted if topic.name != METADATA_TOPIC) > MOST_PARTITIONS:
         too_many = PolicyViolationError("Excessively large number of partitions per request.")
         return CreateTopicsResponse(topics=[_refusal(topic.name, too_many) for topic in request.topics])
@@ -46,6 +55,7 @@ def handle(context: Context[ControllerServices], request: CreateTopicsRequest) -
             made.append(topic.name)
             records += plan.records
             results.append(_result(context, topic.name, plan))
+    results += [_refusal(name, TopicAuthorizationError("Authorization failed.")) for name in refused]
     duplicate = InvalidRequestError("Duplicate topic name.")
     results += [_refusal(name, duplicate) for name, count in counts.items() if count > 1]
     # In Kafka, the broker refuses these before the controller does, and adds them to the response.
@@ -78,6 +88,15 @@ def _refusal(name: str, error: KafkaError) -> Result:
 
 
 def _result(context: Context[ControllerServices], name: str, plan: TopicPlan) -> Result:
+    if not context.access.allows(DESCRIBE_TOPIC_CONFIGS, name, filters=True):
+        return Result(
+            name=name,
+            topic_id=plan.topic_id,
+            error_message=None,
+            topic_config_error_code=TopicAuthorizationError.code,
+            num_partitions=-1,
+            replication_factor=-1,
+        )
     values = topic_values(plan.configs, context.broker.config.layers)
     return Result(
         name=name,

@@ -10,6 +10,7 @@ from kclient.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteG
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import NONE, code_of
+from refbroker.security.permissions import DELETE_GROUP
 
 
 def handle(context: Context[GroupServices], request: DeleteGroupsRequest) -> DeleteGroupsResponse:
@@ -23,6 +24,9 @@ def handle(context: Context[GroupServices], request: DeleteGroupsRequest) -> Del
 
 
 def _delete(context: Context[GroupServices], group_id: str) -> int:
+    refusal = context.access.refusal(DELETE_GROUP, group_id)
+    if refusal is not None:
+        return code_of(refusal)
     try:
         context.broker.groups.write(group_id, lambda shard: shard.delete_group(group_id))
     except KafkaError as error:

@@ -13,6 +13,7 @@ from refbroker.handlers.answers import INTERNAL_TOPICS
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import PartitionServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DELETE_TOPIC
 
 Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
@@ -25,16 +26,22 @@ def handle(context: Context[PartitionServices], request: DeleteRecordsRequest) -
         wanted.setdefault(topic.name, {}).update((one.partition_index, one) for one in topic.partitions)
     topics = []
     for name, partitions in wanted.items():
-        results = [_delete(context, name, one) for one in partitions.values()]
+        refusal = context.access.refusal(DELETE_TOPIC, name)
+        results = [_delete(context, name, one, refusal) for one in partitions.values()]
         topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=name, partitions=results))
     return DeleteRecordsResponse(topics=topics)
 
 
 def _delete(
-    context: Context[PartitionServices], topic: str, wanted: DeleteRecordsRequest.DeleteRecordsPartition
+    context: Context[PartitionServices],
+    topic: str,
+    wanted: DeleteRecordsRequest.DeleteRecordsPartition,
+    refusal: KafkaError | None,
 ) -> Result:
     index = wanted.partition_index
     try:
+        if refusal is not None:
+            raise refusal
         log = context.broker.partitions.find(topic, index).log
         if topic in INTERNAL_TOPICS:
             raise InvalidTopicError(f"Cannot delete records of internal topic {topic}")

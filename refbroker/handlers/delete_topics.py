@@ -13,6 +13,7 @@ from uuid import UUID
 from kclient.errors import (
     InvalidRequestError,
     KafkaError,
+    TopicAuthorizationError,
     TopicDeletionDisabledError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
@@ -24,6 +25,8 @@ from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.authorizer import Access
+from refbroker.security.permissions import DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC
 
 Result = DeleteTopicsResponse.DeletableTopicResult
 NO_ID = UUID(int=0)
@@ -45,13 +48,15 @@ def handle(context: Context[ControllerServices], request: DeleteTopicsRequest) -
         if name in image.topics and not topic_id.int and count == 1
     }
     by_id = {topic_id for name, topic_id in counts if name is None}
+    rights = _Rights(context.access)
     records: list[Message] = []
     results = []
     for (name, topic_id), count in counts.items():
         try:
-            topic = _find(image, name, topic_id, count)
+            topic = _find(image, name, topic_id, count, rights)
         except KafkaError as error:
-            results.append(_failed(name, topic_id, error))
+            shown = error.topic if isinstance(error, TopicAuthorizationError) else name
+            results.append(_failed(shown, topic_id, error))
             continue
         if topic.topic_id not in by_name & by_id:
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
@@ -74,7 +79,28 @@ def _failed(name: str | None, topic_id: UUID, error: KafkaError) -> Result:
     return Result(name=name, topic_id=topic_id, error_code=code_of(error), error_message=error.message)
 
 
-def _find(image: ClusterImage, name: str | None, topic_id: UUID, count: int) -> TopicState:
+class _Rights:
+    """What a client may see and delete: all topics with DELETE on the cluster."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._has_all = access.allows(DELETE_CLUSTER, filters=True)
+
+    def may_see(self, name: str) -> bool:
+        """Return whether the client may know that a topic exists."""
+        return self._has_all or self._access.allows(DESCRIBE_TOPIC, name)
+
+    def check_deletable(self, name: str, shown: str | None) -> None:
+        """Raise if the client may not delete a topic.
+
+        Raises:
+            TopicAuthorizationError: it may not.
+        """
+        if not self._has_all and not self._access.allows(DELETE_TOPIC, name):
+            raise TopicAuthorizationError(topic=shown)
+
+
+def _find(image: ClusterImage, name: str | None, topic_id: UUID, count: int, rights: _Rights) -> TopicState:
     if name is not None and topic_id.int:
         raise InvalidRequestError("You may not specify both topic name and topic id.")
     if name is None and not topic_id.int:
@@ -85,8 +111,12 @@ def _find(image: ClusterImage, name: str | None, topic_id: UUID, count: int) -> 
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
             raise UnknownTopicIdError("This server does not host this topic ID.")
+        rights.check_deletable(topic.name, topic.name if rights.may_see(topic.name) else None)
         return topic
+    if not rights.may_see(name):
+        raise TopicAuthorizationError(topic=name)
     topic = image.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+    rights.check_deletable(name, name)
     return topic

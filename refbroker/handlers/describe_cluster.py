@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kclient.errors import KafkaError, MismatchedEndpointTypeError, UnsupportedEndpointTypeError
 from kclient.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from refbroker.handlers.answers import CLUSTER_OPERATIONS, NOT_ASKED, endpoint_of
+from refbroker.handlers.answers import NOT_ASKED, cluster_operations, endpoint_of
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
 from refbroker.runtime.error_codes import code_of
@@ -43,7 +43,7 @@ def handle(context: Context[MetadataServices], request: DescribeClusterRequest) 
         cluster_id=context.broker.cluster_id,
         controller_id=context.broker.node_id,
         brokers=brokers,
-        cluster_authorized_operations=CLUSTER_OPERATIONS
+        cluster_authorized_operations=cluster_operations(context.access)
         if request.include_cluster_authorized_operations
         else NOT_ASKED,
     )

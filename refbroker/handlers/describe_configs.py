@@ -13,6 +13,7 @@ from collections.abc import Collection
 
 from kclient.errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from refbroker.handlers.config_permissions import describing
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
 from refbroker.metadata.image import (
@@ -56,6 +57,9 @@ def handle(context: Context[MetadataServices], request: DescribeConfigsRequest) 
         try:
             if not all_known:
                 raise InvalidRequestError(_UNKNOWN_KIND)
+            refusal = context.access.refusal(*describing(resource.resource_type, resource.resource_name))
+            if refusal is not None:
+                raise refusal
             result.configs = _entries(context, request, resource)
         except UnknownTopicOrPartitionError as error:
             # Kafka sends no message with this error.

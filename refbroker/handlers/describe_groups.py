@@ -8,23 +8,31 @@ permitted operations on request; without an authorizer, that is all of them.
 from __future__ import annotations
 
 from kclient.errors import KafkaError
+from kclient.protocol.acls import AclResourceType
 from kclient.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from refbroker.coordinators.groups.administration import DescribedGroup, describe_group
-from refbroker.handlers.answers import GROUP_OPERATIONS
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_GROUP
 
 FIRST_WITH_OPERATIONS = 3
 
 
 def handle(context: Context[GroupServices], request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Answer a DescribeGroups request."""
-    groups = [_describe(context, group_id) for group_id in request.groups]
+    refusals = {group_id: context.access.refusal(DESCRIBE_GROUP, group_id) for group_id in request.groups}
+    # As in Kafka, refused groups come first.
+    groups = [
+        DescribedGroup(group_id=group_id, error_code=code_of(refusal))
+        for group_id in request.groups
+        if (refusal := refusals[group_id]) is not None
+    ]
+    groups += [_describe(context, group_id) for group_id in request.groups if refusals[group_id] is None]
     if context.version >= FIRST_WITH_OPERATIONS and request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
-                group.authorized_operations = GROUP_OPERATIONS
+                group.authorized_operations = context.access.operations(AclResourceType.GROUP, group.group_id)
     return DescribeGroupsResponse(groups=groups)
 
 

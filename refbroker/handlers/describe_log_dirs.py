@@ -17,6 +17,7 @@ from refbroker.handlers.services import LogDirServices
 from refbroker.log import LogDirectory, PartitionLog
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_CLUSTER
 
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
@@ -27,6 +28,9 @@ UNKNOWN_LAG = -1
 
 def handle(context: Context[LogDirServices], request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Answer a DescribeLogDirs request."""
+    refusal = context.access.refusal(DESCRIBE_CLUSTER)
+    if refusal is not None:
+        return DescribeLogDirsResponse(error_code=code_of(refusal))
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}

@@ -13,6 +13,7 @@ from refbroker.handlers.context import Context
 from refbroker.handlers.services import PartitionServices
 from refbroker.metadata.topics import check_name
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import READ_TOPIC
 
 Topic = DescribeProducersResponse.TopicResponse
 Partition = DescribeProducersResponse.PartitionResponse
@@ -41,6 +42,9 @@ def _topic_error(context: Context[PartitionServices], name: str) -> KafkaError |
         check_name(name)
     except InvalidTopicError as error:
         return error
+    refusal = context.access.refusal(READ_TOPIC, name)
+    if refusal is not None:
+        return refusal
     if name not in context.broker.image.topics:
         return UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     return None

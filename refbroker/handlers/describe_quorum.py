@@ -14,12 +14,17 @@ from kclient.protocol.messages.describe_quorum import DescribeQuorumRequest, Des
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import QuorumServices
 from refbroker.log.log_dir import METADATA_TOPIC
+from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_CLUSTER
 
 _FIRST_WITH_NODES = _FIRST_WITH_DIRECTORIES = 2
 
 
 def handle(context: Context[QuorumServices], request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """Answer a DescribeQuorum request."""
+    refusal = context.access.refusal(DESCRIBE_CLUSTER)
+    if refusal is not None:
+        return DescribeQuorumResponse(error_code=code_of(refusal))
     asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
     if asked != [(METADATA_TOPIC, [0])]:
         return DescribeQuorumResponse(

@@ -10,16 +10,19 @@ Not implemented: eligible leader replicas, which one node does not have.
 from __future__ import annotations
 
 from kclient.errors import InvalidRequestError, InvalidTopicError, UnknownTopicOrPartitionError
+from kclient.protocol.acls import AclResourceType
 from kclient.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
-from refbroker.handlers.answers import INTERNAL_TOPICS, TOPIC_OPERATIONS, endpoint_of
+from refbroker.handlers.answers import INTERNAL_TOPICS, endpoint_of
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
 from refbroker.metadata.directories import NO_LEADER, offline_replicas
 from refbroker.metadata.image import ClusterImage, PartitionState, TopicState
 from refbroker.metadata.topics import check_name
+from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_TOPIC
 
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
@@ -39,6 +42,8 @@ def handle(
         names = {name for name in names if name >= cursor.topic_name}
     room = min(request.response_partition_limit, broker.config.integer("max.request.partition.size.limit"))
     room = max(room, 1)
+    refusals = {name: context.access.refusal(DESCRIBE_TOPIC, name) for name in sorted(names)}
+    names = {name for name, refusal in refusals.items() if refusal is None}
     response = DescribeTopicPartitionsResponse()
     for name in sorted(names):
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
@@ -55,6 +60,15 @@ def handle(
         if shown and shown[-1] + 1 < len(topic.partitions):
             response.next_cursor = _cursor(name, shown[-1] + 1)
             break
+    for shown_topic in response.topics:
+        shown_topic.topic_authorized_operations = context.access.operations(
+            AclResourceType.TOPIC, shown_topic.name or ""
+        )
+    if request.topics:
+        # A client that has named a topic gets the error; otherwise it must not learn that the topic exists.
+        response.topics += [
+            Topic(name=name, error_code=code_of(refusal)) for name, refusal in refusals.items() if refusal is not None
+        ]
     return response
 
 
@@ -80,7 +94,6 @@ def _missing(name: str) -> Topic:
         name=name,
         error_code=code,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
@@ -90,7 +103,6 @@ def _describe(image: ClusterImage, listener: str, topic: TopicState, shown: list
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[_partition(image, listener, number, topic.partitions[number]) for number in shown],
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

@@ -15,6 +15,7 @@ from refbroker.coordinators.transactions.listing import describe
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import TransactionServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID
 
 State = DescribeTransactionsResponse.TransactionState
 
@@ -26,7 +27,13 @@ def handle(context: Context[TransactionServices], request: DescribeTransactionsR
 
 
 def _describe(context: Context[TransactionServices], transactional_id: str) -> State:
+    access = context.access
     try:
-        return describe(context.broker.transactions, transactional_id)
+        refusal = access.refusal(DESCRIBE_TRANSACTIONAL_ID, transactional_id)
+        if refusal is not None:
+            raise refusal
+        state = describe(context.broker.transactions, transactional_id)
     except KafkaError as error:
         return State(transactional_id=transactional_id, error_code=code_of(error))
+    state.topics = [topic for topic in state.topics if access.allows(DESCRIBE_TOPIC, topic.topic)]
+    return state

@@ -15,6 +15,8 @@ from kclient.protocol.messages.describe_user_scram_credentials import (
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
 from refbroker.metadata.image import ClusterImage
+from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_CLUSTER
 
 Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 
@@ -23,6 +25,14 @@ def handle(
     context: Context[MetadataServices], request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """Answer a DescribeUserScramCredentials request."""
+    refusal = context.access.refusal(DESCRIBE_CLUSTER)
+    if refusal is not None:
+        refused = Result(error_code=code_of(refusal), error_message=refusal.message)
+        return DescribeUserScramCredentialsResponse(
+            error_code=code_of(refusal),
+            error_message=refusal.message,
+            results=[refused] * len(request.users or ()),
+        )
     image = context.broker.image
     counts = Counter(user.name for user in request.users or ()) or Counter({user for _, user in image.scram})
     return DescribeUserScramCredentialsResponse(

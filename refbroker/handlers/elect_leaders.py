@@ -14,6 +14,7 @@ from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.partition_changes import Election, plan_election
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import ALTER_CLUSTER
 
 Result = ElectLeadersResponse.ReplicaElectionResult
 Partition = ElectLeadersResponse.PartitionResult
@@ -23,6 +24,9 @@ _ELECTIONS = {Election.PREFERRED.value: Election.PREFERRED, Election.UNCLEAN.val
 
 def handle(context: Context[ControllerServices], request: ElectLeadersRequest) -> ElectLeadersResponse | Change:
     """Carry out an ElectLeaders request."""
+    refusal = context.access.refusal(ALTER_CLUSTER)
+    if refusal is not None:
+        return _refused(request, refusal)
     election = _ELECTIONS.get(request.election_type)
     if election is None:
         return _refused(request, InvalidRequestError(f"Unknown election type {request.election_type}"))

@@ -16,6 +16,8 @@ from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
 from refbroker.handlers.answers import transaction_code
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import TransactionServices
+from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import WRITE_TRANSACTIONAL_ID
 
 FIRST_WITH_PRODUCER_FENCED = 2
 FIRST_OF_VERSION_2 = 5
@@ -23,6 +25,9 @@ FIRST_OF_VERSION_2 = 5
 
 def handle(context: Context[TransactionServices], request: EndTxnRequest) -> EndTxnResponse:
     """Carry out an EndTxn request."""
+    refusal = context.access.refusal(WRITE_TRANSACTIONAL_ID, request.transactional_id)
+    if refusal is not None:
+        return EndTxnResponse(error_code=code_of(refusal))
     bumps = context.version >= FIRST_OF_VERSION_2
     try:
         after = context.broker.transactions.end(

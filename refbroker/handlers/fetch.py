@@ -14,6 +14,7 @@ Not implemented: followers as clients, reading from followers, tiered storage.
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from uuid import UUID
 
 from kclient.errors import (
@@ -24,6 +25,7 @@ from kclient.errors import (
     KafkaStorageError,
     NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
+    TopicAuthorizationError,
     UnknownLeaderEpochError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
@@ -36,6 +38,7 @@ from refbroker.handlers.services import FetchServices
 from refbroker.log import Isolation, PartitionLog
 from refbroker.metadata.partitions import LocalPartition
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import CLUSTER_ACTION, READ_TOPIC
 
 FIRST_WITH_STORAGE_ERROR = 6
 FIRST_WITH_SESSIONS = 7
@@ -147,6 +150,7 @@ class _Fetch:
         self._epoch = NO_SESSION if session is None else session.epoch
         self._max_bytes = min(request.max_bytes, context.broker.config.fetch_max_bytes)
         self._min_bytes = request.min_bytes
+        self._is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
         committed = request.isolation_level == READ_COMMITTED
         self._isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
         self._hints = self._new_hints()
@@ -163,17 +167,27 @@ class _Fetch:
     def _set_missing_apart(self, wanted: dict[Key, FetchedPartition]) -> None:
         """Separate unknown partitions from those to read; unknown topics come first."""
         image, partitions = self._context.broker.image, self._context.broker.partitions
+        refusal = cache(self._refusal)
         missing: list[tuple[Key, FetchedPartition, PartitionData]] = []
         for key, one in wanted.items():
             if one.name is None:
                 one.name = partitions.topic_name(one.topic)
             if one.name is None:
                 self._refused.append((key, one, _refusal(one, UnknownTopicIdError.code)))
+            elif (refused := refusal(one.name)) is not None:
+                missing.append((key, one, _refusal(one, code_of(refused))))
             elif image.partition(one.name, one.partition) is None:
                 missing.append((key, one, _refusal(one, UnknownTopicOrPartitionError.code)))
             else:
                 self._readable.append((key, one))
         self._refused += missing
+
+    def _refusal(self, topic: str) -> KafkaError | None:
+        """Return why the client may not read a topic; brokers need a permission on the cluster instead."""
+        access = self._context.access
+        if not self._is_follower:
+            return access.refusal(READ_TOPIC, topic)
+        return None if access.allows(CLUSTER_ACTION) else TopicAuthorizationError(topic=topic)
 
     def _new_hints(self) -> LeaderHints:
         wanted = self._context.version >= FIRST_WITH_LEADER_HINTS

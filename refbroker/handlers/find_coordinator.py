@@ -5,7 +5,7 @@ Apache Kafka returns COORDINATOR_NOT_AVAILABLE in the meantime. This broker retu
 the key has no leader, and for share groups, which are not implemented. Unknown types of keys, and share groups before
 version 6, are INVALID_REQUEST.
 
-Permissions: DESCRIBE on the group, or on the transactional id.
+Permissions: DESCRIBE on the group, or on the transactional id; CLUSTER_ACTION for share groups.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kclient.errors import CoordinatorNotAvailableError, InvalidRequestError
+from kclient.protocol.acls import CLUSTER_NAME
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from refbroker.handlers.answers import endpoint_of
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import CoordinatorServices
-from refbroker.runtime.error_codes import NONE
+from refbroker.runtime.error_codes import NONE, code_of
+from refbroker.security.permissions import CLUSTER_ACTION, DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID
 
 GROUP, TRANSACTION, SHARE = range(3)
+_PERMISSIONS = {GROUP: DESCRIBE_GROUP, TRANSACTION: DESCRIBE_TRANSACTIONAL_ID, SHARE: CLUSTER_ACTION}
 FIRST_WITH_SEVERAL_KEYS = 4
 FIRST_WITH_SHARE_GROUPS = 6
 
@@ -58,6 +61,9 @@ def _find(context: Context[CoordinatorServices], key_type: int, key: str) -> Fou
     share_groups = context.version >= FIRST_WITH_SHARE_GROUPS
     if key_type not in (GROUP, TRANSACTION, SHARE) or (key_type == SHARE and not share_groups):
         return Found(InvalidRequestError.code, f"There is no coordinator for keys of type {key_type}")
+    refusal = context.access.refusal(_PERMISSIONS[key_type], CLUSTER_NAME if key_type == SHARE else key)
+    if refusal is not None:
+        return Found(code_of(refusal), refusal.message)
     if key_type == SHARE:
         return Found(CoordinatorNotAvailableError.code, "This broker has no share groups")
     broker = context.broker

@@ -10,10 +10,14 @@ from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import READ_GROUP
 
 
 def handle(context: Context[GroupServices], request: HeartbeatRequest) -> HeartbeatResponse:
     """Answer a Heartbeat request."""
+    refusal = context.access.refusal(READ_GROUP, request.group_id)
+    if refusal is not None:
+        return HeartbeatResponse(error_code=code_of(refusal))
     if not request.group_id:
         return HeartbeatResponse(error_code=InvalidGroupIdError.code)
     try:

@@ -9,6 +9,7 @@ and are not stored.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from kclient.errors import InvalidConfigurationError, InvalidRequestError, KafkaError
 from kclient.protocol import Message
@@ -16,6 +17,7 @@ from kclient.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from refbroker.handlers.config_permissions import altering, plan_if_allowed
 from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.configs import Edit, Operation, check_request, plan_edits
@@ -43,7 +45,8 @@ def handle(
             if kind == BROKER_LOGGER_RESOURCE:
                 _alter_levels(context, name, edits, dry=request.validate_only)
             else:
-                records += plan_edits(context.broker.controller, kind, name, edits)
+                plan = partial(plan_edits, context.broker.controller, kind, name, edits)
+                records += plan_if_allowed(context.access, kind, name, edits, plan)
         except KafkaError as error:
             result.error_code, result.error_message = code_of(error), error.message
         results.append(result)
@@ -60,6 +63,9 @@ def _operation(number: int) -> Operation:
 
 def _alter_levels(context: Context[ControllerServices], name: str, edits: list[Edit], *, dry: bool) -> None:
     check_request(edits)
+    refusal = context.access.refusal(*altering(BROKER_LOGGER_RESOURCE, name))
+    if refusal is not None:
+        raise refusal
     try:
         number = int(name)
     except ValueError:

@@ -15,12 +15,14 @@ Permissions: WRITE on the transactional id; without one, IDEMPOTENT_WRITE on the
 
 from __future__ import annotations
 
-from kclient.errors import InvalidRequestError, KafkaError
+from kclient.errors import AuthorizationError, ClusterAuthorizationError, InvalidRequestError, KafkaError
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from refbroker.coordinators.transactions.shard import Identity
 from refbroker.handlers.answers import transaction_code
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import TransactionServices
+from refbroker.security.authorizer import Access
+from refbroker.security.permissions import IDEMPOTENT_WRITE, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 FIRST_WITH_PRODUCER_FENCED = 4
 NOBODY = Identity()
@@ -37,6 +39,9 @@ def handle(context: Context[TransactionServices], request: InitProducerIdRequest
 
 
 def _identity(context: Context[TransactionServices], request: InitProducerIdRequest) -> Identity:
+    refusal = _refusal(context.access, request.transactional_id)
+    if refusal is not None:
+        raise refusal
     has = Identity(request.producer_id, request.producer_epoch)
     if has != NOBODY and (has.producer_id == NOBODY.producer_id or has.producer_epoch == NOBODY.producer_epoch):
         raise InvalidRequestError("a producer has both an id and an epoch, or neither")
@@ -44,4 +49,15 @@ def _identity(context: Context[TransactionServices], request: InitProducerIdRequ
         return Identity(context.broker.producer_ids.next(), 0)
     return context.broker.transactions.init_producer_id(
         request.transactional_id, request.transaction_timeout_ms, None if has == NOBODY else has
+    )
+
+
+def _refusal(access: Access, transactional_id: str | None) -> AuthorizationError | None:
+    if transactional_id is not None:
+        return access.refusal(WRITE_TRANSACTIONAL_ID, transactional_id)
+    # Whoever may write to any topic may do so idempotently (KIP-679).
+    if access.allows(IDEMPOTENT_WRITE, filters=True) or access.allows_any(WRITE_TOPIC):
+        return None
+    return ClusterAuthorizationError(
+        "An idempotent producer needs WRITE on a topic or IDEMPOTENT_WRITE on the cluster."
     )

@@ -17,6 +17,7 @@ from refbroker.handlers.answers import LaterAnswer, host_of
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import READ_GROUP
 
 FIRST_WITHOUT_PROTOCOL = 7
 
@@ -31,6 +32,10 @@ def handle(context: Context[GroupServices], request: JoinGroupRequest) -> asynci
         response.protocol_name = response.protocol_name or no_protocol
         answer.give(response)
 
+    refusal = context.access.refusal(READ_GROUP, request.group_id)
+    if refusal is not None:
+        respond(JoinGroupResponse(error_code=code_of(refusal)))
+        return answer.future
     shortest = config.integer("group.min.session.timeout.ms")
     if not request.group_id:
         respond(JoinGroupResponse(member_id=request.member_id, error_code=InvalidGroupIdError.code))

@@ -11,12 +11,16 @@ from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupR
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import READ_GROUP
 
 FIRST_WITH_SEVERAL_MEMBERS = 3
 
 
 def handle(context: Context[GroupServices], request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Carry out a LeaveGroup request."""
+    refusal = context.access.refusal(READ_GROUP, request.group_id)
+    if refusal is not None:
+        return LeaveGroupResponse(error_code=code_of(refusal))
     if context.version >= FIRST_WITH_SEVERAL_MEMBERS:
         return _leave(context, request)
     identity = LeaveGroupRequest.MemberIdentity(member_id=request.member_id)

@@ -21,6 +21,8 @@ from refbroker.metadata.image import (
     TOPIC_RESOURCE,
     ClusterImage,
 )
+from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_CLUSTER_CONFIGS
 
 Resource = ListConfigResourcesResponse.ConfigResource
 
@@ -29,6 +31,9 @@ TYPES = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER
 
 def handle(context: Context[MetadataServices], request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     """Answer a ListConfigResources request."""
+    refusal = context.access.refusal(DESCRIBE_CLUSTER_CONFIGS)
+    if refusal is not None:
+        return ListConfigResourcesResponse(error_code=code_of(refusal))
     supported = TYPES if context.version >= 1 else (CLIENT_METRICS_RESOURCE,)
     wanted = request.resource_types or supported
     if not set(wanted) <= set(supported):

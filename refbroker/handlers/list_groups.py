@@ -12,6 +12,7 @@ from refbroker.coordinators.groups.administration import list_groups
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_CLUSTER, DESCRIBE_GROUP
 
 
 def handle(context: Context[GroupServices], request: ListGroupsRequest) -> ListGroupsResponse:
@@ -20,10 +21,13 @@ def handle(context: Context[GroupServices], request: ListGroupsRequest) -> ListG
         shards = context.broker.groups.runtime.shards()
     except KafkaError as error:
         return ListGroupsResponse(error_code=code_of(error))
+    access = context.access
+    sees_all = access.allows(DESCRIBE_CLUSTER, filters=True)
     return ListGroupsResponse(
         groups=[
             group
             for shard in shards
             for group in list_groups(shard.every_group(), request.states_filter, request.types_filter)
+            if sees_all or access.allows(DESCRIBE_GROUP, group.group_id, filters=True)
         ]
     )

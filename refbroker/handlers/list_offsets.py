@@ -16,6 +16,7 @@ from refbroker.handlers.context import Context
 from refbroker.handlers.services import PartitionServices
 from refbroker.log import PartitionLog
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_TOPIC
 
 LATEST = -1
 EARLIEST = -2
@@ -43,9 +44,10 @@ def handle(context: Context[PartitionServices], request: ListOffsetsRequest) -> 
         wanted.setdefault(topic.name, []).extend(topic.partitions)
     topics = []
     for name, entries in wanted.items():
+        refusal = context.access.refusal(DESCRIBE_TOPIC, name)
         counts = Counter(one.partition_index for one in entries)
         partitions = [
-            _find(context, name, one, request.isolation_level == 1)
+            _find(context, name, one, request.isolation_level == 1, refusal)
             for one in entries
             if counts[one.partition_index] == 1
         ]
@@ -56,10 +58,16 @@ def handle(context: Context[PartitionServices], request: ListOffsetsRequest) -> 
 
 
 def _find(
-    context: Context[PartitionServices], topic: str, wanted: ListOffsetsRequest.ListOffsetsPartition, committed: bool
+    context: Context[PartitionServices],
+    topic: str,
+    wanted: ListOffsetsRequest.ListOffsetsPartition,
+    committed: bool,
+    refusal: KafkaError | None,
 ) -> Partition:
     index, timestamp = wanted.partition_index, wanted.timestamp
     try:
+        if refusal is not None:
+            raise refusal
         if timestamp < 0 and context.version < FIRST_VERSIONS.get(timestamp, 1 << 15):
             raise UnsupportedVersionError(topic=topic, partition=index)
         found = context.broker.partitions.find(topic, index, wanted.current_leader_epoch)

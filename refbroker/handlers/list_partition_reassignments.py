@@ -6,6 +6,7 @@ one node, moves complete immediately, so the response is empty unless partitions
 
 from __future__ import annotations
 
+from kclient.errors import KafkaError
 from kclient.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -13,6 +14,8 @@ from kclient.protocol.messages.list_partition_reassignments import (
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
 from refbroker.metadata.partition_changes import is_moving
+from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_CLUSTER
 
 Topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 Partition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
@@ -22,6 +25,9 @@ def handle(
     context: Context[MetadataServices], request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """Answer a ListPartitionReassignments request."""
+    refusal = context.access.refusal(DESCRIBE_CLUSTER)
+    if refusal is not None:
+        return _refused(request, refusal)
     topics = context.broker.image.topics
     wanted = (
         [(name, list(topic.partitions)) for name, topic in topics.items()]
@@ -48,3 +54,17 @@ def handle(
                 )
             )
     return response
+
+
+def _refused(request: ListPartitionReassignmentsRequest, error: KafkaError) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(
+        error_code=code_of(error),
+        error_message=error.message,
+        topics=[
+            Topic(
+                name=topic.name,
+                partitions=[Partition(partition_index=number) for number in topic.partition_indexes],
+            )
+            for topic in request.topics or ()
+        ],
+    )

@@ -15,11 +15,17 @@ from refbroker.coordinators.transactions.listing import list_transactions
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import TransactionServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_TRANSACTIONAL_ID
 
 
 def handle(context: Context[TransactionServices], request: ListTransactionsRequest) -> ListTransactionsResponse:
     """Answer a ListTransactions request."""
     try:
-        return list_transactions(context.broker.transactions, request, context.broker.clock())
+        response = list_transactions(context.broker.transactions, request, context.broker.clock())
     except KafkaError as error:
         return ListTransactionsResponse(error_code=code_of(error))
+    allows = context.access.allows
+    response.transaction_states = [
+        state for state in response.transaction_states if allows(DESCRIBE_TRANSACTIONAL_ID, state.transactional_id)
+    ]
+    return response

@@ -26,18 +26,21 @@ from kclient.errors import (
     LeaderNotAvailableError,
     ListenerNotFoundError,
     ReplicaNotAvailableError,
+    TopicAuthorizationError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
 from kclient.protocol import Message
+from kclient.protocol.acls import AclResourceType
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from refbroker.handlers.answers import CLUSTER_OPERATIONS, INTERNAL_TOPICS, NOT_ASKED, TOPIC_OPERATIONS, endpoint_of
+from refbroker.handlers.answers import INTERNAL_TOPICS, NOT_ASKED, cluster_operations, endpoint_of
 from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.directories import NO_LEADER, offline_replicas
 from refbroker.metadata.image import PartitionState, TopicState
 from refbroker.metadata.topics import NewTopic, check_name, plan_topic
 from refbroker.runtime.error_codes import NONE, code_of
+from refbroker.security.permissions import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC
 
 logger = logging.getLogger(__name__)
 
@@ -52,17 +55,18 @@ LISTENER_ERRORS = 6
 
 def handle(context: Context[ControllerServices], request: MetadataRequest) -> MetadataResponse | Change:
     """Answer a Metadata request, which may create topics."""
-    image, operations = context.broker.image, _operations(request)
+    image, access = context.broker.image, context.access
     if request.topics is None or (context.version == 0 and not request.topics):
-        return _respond(context, request, [_describe(context, topic, operations) for topic in image.topics.values()])
+        shown = [topic for topic in image.topics.values() if access.allows(DESCRIBE_TOPIC, topic.name, filters=True)]
+        return _respond(context, request, [_describe(context, topic) for topic in shown])
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id.int)
     if ids and context.version >= IDS:
-        return _respond(context, request, [_by_id(context, topic_id, operations) for topic_id in ids])
+        return _respond(context, request, [_by_id(context, topic_id) for topic_id in ids])
     if ids or any(topic.name is None for topic in request.topics):
         return _refuse(request.topics, InvalidRequestError())
     names = list(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None))
     records, errors = _auto_create(context, request, names)
-    answer = _respond(context, request, [_by_name(context, name, errors, operations) for name in names])
+    answer = _respond(context, request, [_by_name(context, name, errors) for name in names])
     return Change(records, lambda: answer) if records else answer
 
 
@@ -75,7 +79,12 @@ def _auto_create(
     records: list[Message] = []
     errors: dict[str, KafkaError] = {}
     room = None
+    may_create_all = context.access.allows(CREATE_CLUSTER, filters=True)
     for name in names:
+        refusal = context.access.refusal(DESCRIBE_TOPIC, name)
+        if refusal is not None:
+            errors[name] = refusal
+            continue
         if name in broker.image.topics:
             continue
         try:
@@ -84,7 +93,12 @@ def _auto_create(
             errors[name] = error
             continue
         errors[name] = UnknownTopicOrPartitionError(topic=name)
-        if not allowed or name in INTERNAL_TOPICS:
+        if not allowed:
+            continue
+        refusal = None if may_create_all else context.access.refusal(CREATE_TOPIC, name)
+        if refusal is not None:
+            errors[name] = refusal
+        if refusal is not None or name in INTERNAL_TOPICS:
             continue
         if room is None:
             room = broker.controller.room_for_files()
@@ -97,12 +111,16 @@ def _auto_create(
 
 
 def _respond(context: Context[ControllerServices], request: MetadataRequest, topics: list[Topic]) -> MetadataResponse:
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.error_code != TopicAuthorizationError.code and topic.name is not None:
+                topic.topic_authorized_operations = context.access.operations(AclResourceType.TOPIC, topic.name)
     return MetadataResponse(
         brokers=_brokers(context),
         cluster_id=context.broker.cluster_id,
         controller_id=context.broker.node_id,
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS
+        cluster_authorized_operations=cluster_operations(context.access)
         if request.include_cluster_authorized_operations
         else NOT_ASKED,
     )
@@ -116,27 +134,22 @@ def _refuse(topics: list[MetadataRequest.MetadataRequestTopic], error: KafkaErro
     )
 
 
-def _operations(request: MetadataRequest) -> int:
-    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-
-
-def _by_id(context: Context[ControllerServices], topic_id: UUID, operations: int) -> Topic:
+def _by_id(context: Context[ControllerServices], topic_id: UUID) -> Topic:
     topic = context.broker.image.topics_by_id.get(topic_id)
     if topic is None:
         return Topic(error_code=code_of(UnknownTopicIdError()), name=None, topic_id=topic_id)
-    return _describe(context, topic, operations)
+    refusal = context.access.refusal(DESCRIBE_TOPIC, topic.name)
+    if refusal is not None:
+        return Topic(error_code=code_of(refusal), name=None, topic_id=topic_id)
+    return _describe(context, topic)
 
 
-def _by_name(context: Context[ControllerServices], name: str, errors: dict[str, KafkaError], operations: int) -> Topic:
-    topic = context.broker.image.topics.get(name)
-    if topic is not None:
-        return _describe(context, topic, operations)
-    return Topic(
-        error_code=code_of(errors[name]),
-        name=name,
-        is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=operations,
-    )
+def _by_name(context: Context[ControllerServices], name: str, errors: dict[str, KafkaError]) -> Topic:
+    error = errors.get(name)
+    if error is None:
+        return _describe(context, context.broker.image.topics[name])
+    is_internal = name in INTERNAL_TOPICS and not isinstance(error, TopicAuthorizationError)
+    return Topic(error_code=code_of(error), name=name, is_internal=is_internal)
 
 
 def _brokers(context: Context[ControllerServices]) -> list[MetadataResponse.MetadataResponseBroker]:
@@ -152,13 +165,12 @@ def _brokers(context: Context[ControllerServices]) -> list[MetadataResponse.Meta
     ]
 
 
-def _describe(context: Context[ControllerServices], topic: TopicState, operations: int) -> Topic:
+def _describe(context: Context[ControllerServices], topic: TopicState) -> Topic:
     return Topic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[_partition(context, number, partition) for number, partition in topic.partitions.items()],
-        topic_authorized_operations=operations,
     )
 
 

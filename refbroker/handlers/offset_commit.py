@@ -5,6 +5,8 @@ UNKNOWN_TOPIC_OR_PARTITION, an unknown topic id UNKNOWN_TOPIC_ID, metadata longe
 OFFSET_METADATA_TOO_LARGE. An error of the member or the coordinator is returned for each partition that exists.
 Versions 2 to 4 have a retention time; version 10 has topic ids. Elsewhere: the rules for committers
 (`refbroker.coordinators.groups.offset_requests`).
+
+Permissions: READ on the group, without which all partitions are GROUP_AUTHORIZATION_FAILED, and READ on each topic.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetC
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import READ_GROUP, READ_TOPIC
 
 FIRST_WITH_TOPIC_IDS = 10
 
@@ -27,6 +30,11 @@ ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
 def handle(context: Context[GroupServices], request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Carry out an OffsetCommit request."""
     refused = _Answer()
+    refusal = context.access.refusal(READ_GROUP, request.group_id)
+    if refusal is not None:
+        for topic in request.topics:
+            refused.add(topic, topic, refusal)
+        return OffsetCommitResponse(topics=refused.topics)
     accepted = [found for found in (_check_topic(context, topic, refused) for topic in request.topics) if found]
     if accepted:
         request.topics = accepted
@@ -51,8 +59,12 @@ def _check_topic(context: Context[GroupServices], topic: RequestTopic, refused: 
     else:
         found = image.topics.get(topic.name)
         missing = UnknownTopicOrPartitionError()
-    if found is None:
-        refused.add(topic, topic, missing)
+    error: KafkaError | None = missing if found is None else None
+    if found is not None or context.version < FIRST_WITH_TOPIC_IDS:
+        # Without a permission, a client must not learn whether a name exists.
+        error = context.access.refusal(READ_TOPIC, topic.name if found is None else found.name) or error
+    if found is None or error is not None:
+        refused.add(topic, topic, error or missing)
         return None
     named = RequestTopic(name=found.name, topic_id=found.topic_id)
     unknown = RequestTopic()

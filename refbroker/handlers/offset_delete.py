@@ -14,29 +14,36 @@ from kclient.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetD
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DELETE_GROUP, READ_TOPIC
 
 RequestTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+RequestPartition = OffsetDeleteRequest.OffsetDeleteRequestPartition
 ResponseTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
 def handle(context: Context[GroupServices], request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Carry out an OffsetDelete request."""
+    refusal = context.access.refusal(DELETE_GROUP, request.group_id)
+    if refusal is not None:
+        return OffsetDeleteResponse(error_code=code_of(refusal))
     if not request.group_id:
         return OffsetDeleteResponse(error_code=InvalidGroupIdError.code)
     answers: dict[str, ResponseTopic] = {}
     known: list[RequestTopic] = []
     topics = context.broker.image.topics
     for topic in request.topics:
+        refusal = context.access.refusal(READ_TOPIC, topic.name)
+        if refusal is not None:
+            _refuse(answers, topic.name, topic.partitions, refusal)
+            continue
         partitions = topics[topic.name].partitions if topic.name in topics else {}
         found = [one for one in topic.partitions if one.partition_index in partitions]
         missing = [one for one in topic.partitions if one.partition_index not in partitions]
         if found:
             known.append(RequestTopic(name=topic.name, partitions=found))
         if missing:
-            code = UnknownTopicOrPartitionError.code
-            refused = [ResponsePartition(partition_index=one.partition_index, error_code=code) for one in missing]
-            _add(answers, topic.name, refused)
+            _refuse(answers, topic.name, missing, UnknownTopicOrPartitionError())
     try:
         deleted = context.broker.groups.write(
             request.group_id,
@@ -47,6 +54,13 @@ def handle(context: Context[GroupServices], request: OffsetDeleteRequest) -> Off
     for answered in deleted.topics:
         _add(answers, answered.name, answered.partitions)
     return OffsetDeleteResponse(topics=list(answers.values()))
+
+
+def _refuse(
+    answers: dict[str, ResponseTopic], name: str, partitions: Iterable[RequestPartition], error: KafkaError
+) -> None:
+    code = code_of(error)
+    _add(answers, name, [ResponsePartition(partition_index=one.partition_index, error_code=code) for one in partitions])
 
 
 def _add(answers: dict[str, ResponseTopic], name: str, partitions: Iterable[ResponsePartition]) -> None:

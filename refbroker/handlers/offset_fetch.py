@@ -16,6 +16,7 @@ from refbroker.coordinators.groups.offset_requests import NO_OFFSET, FetchedGrou
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import DESCRIBE_GROUP, DESCRIBE_TOPIC
 
 FIRST_WITH_GROUP_ERROR = 2
 FIRST_WITH_SEVERAL_GROUPS = 8
@@ -60,10 +61,18 @@ def handle(context: Context[GroupServices], request: OffsetFetchRequest) -> Offs
 
 def _fetch(context: Context[GroupServices], group: RequestGroup, require_stable: bool) -> FetchedGroup:
     by_id = context.version >= FIRST_WITH_TOPIC_IDS
-    known, unknown = (_resolve(context, group.topics) if by_id else group.topics), []
-    if by_id and group.topics is not None and known is not None:
-        unknown = [topic for topic in group.topics if not topic.name]
+    refused: list[FetchedTopic] = []
+    known = group.topics
+    if known is not None:
+        if by_id:
+            _resolve(context, known)
+        errors = [_topic_error(context, topic, by_id) for topic in known]
+        refused = [_failed(topic, error) for topic, error in zip(known, errors, strict=True) if error is not None]
+        known = [topic for topic, error in zip(known, errors, strict=True) if error is None]
     try:
+        refusal = context.access.refusal(DESCRIBE_GROUP, group.group_id)
+        if refusal is not None:
+            raise refusal
         fetched = context.broker.groups.shard(group.group_id).fetch_offsets(
             group.group_id,
             known,
@@ -75,20 +84,26 @@ def _fetch(context: Context[GroupServices], group: RequestGroup, require_stable:
         if context.version >= FIRST_WITH_GROUP_ERROR:
             return FetchedGroup(group_id=group.group_id, error_code=code_of(error))
         return FetchedGroup(group_id=group.group_id, topics=[_failed(topic, error) for topic in group.topics or ()])
-    if by_id and group.topics is None:
-        fetched.topics = _with_ids(context, fetched.topics)
-    fetched.topics.extend(_failed(topic, UnknownTopicIdError()) for topic in unknown)
+    if group.topics is None:
+        allows = context.access.allows
+        fetched.topics = [topic for topic in fetched.topics if allows(DESCRIBE_TOPIC, topic.name)]
+        if by_id:
+            fetched.topics = _with_ids(context, fetched.topics)
+    fetched.topics.extend(refused)
     return fetched
 
 
-def _resolve(context: Context[GroupServices], topics: list[RequestTopic] | None) -> list[RequestTopic] | None:
-    """Return the topics with their names; omit those with unknown ids."""
-    if topics is None:
-        return None
+def _resolve(context: Context[GroupServices], topics: list[RequestTopic]) -> None:
+    """Set the names of topics, "" for those with unknown ids."""
     for topic in topics:
         found = context.broker.image.topics_by_id.get(topic.topic_id)
         topic.name = "" if found is None else found.name
-    return [topic for topic in topics if topic.name]
+
+
+def _topic_error(context: Context[GroupServices], topic: RequestTopic, by_id: bool) -> KafkaError | None:
+    if by_id and not topic.name:
+        return UnknownTopicIdError()
+    return context.access.refusal(DESCRIBE_TOPIC, topic.name)
 
 
 def _with_ids(context: Context[GroupServices], topics: list[FetchedTopic]) -> list[FetchedTopic]:

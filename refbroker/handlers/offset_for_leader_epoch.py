@@ -14,6 +14,7 @@ from kclient.protocol.messages.offset_for_leader_epoch import (
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import PartitionServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import CLUSTER_ACTION, DESCRIBE_TOPIC
 
 Result = OffsetForLeaderEpochResponse.EpochEndOffset
 
@@ -21,8 +22,16 @@ Result = OffsetForLeaderEpochResponse.EpochEndOffset
 def handle(context: Context[PartitionServices], request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
     """Answer an OffsetForLeaderEpoch request."""
     topics = []
+    access = context.access
+    is_broker = access.allows(CLUSTER_ACTION, filters=True)
     for topic in request.topics:
-        results = [_find(context, topic.topic, one) for one in topic.partitions]
+        refusal = None if is_broker else access.refusal(DESCRIBE_TOPIC, topic.topic)
+        results = [
+            _find(context, topic.topic, one)
+            if refusal is None
+            else Result(partition=one.partition, error_code=code_of(refusal))
+            for one in topic.partitions
+        ]
         topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=results))
     return OffsetForLeaderEpochResponse(topics=topics)
 

@@ -27,6 +27,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kclient.errors import (
+    AuthorizationError,
     ConcurrentTransactionsError,
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
@@ -55,6 +56,7 @@ from refbroker.log import RejectedRecordsError, RejectedTimestampsError
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.metadata.partitions import LocalPartition
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 FIRST_WITH_ZSTD = 7
 FIRST_WITH_LEADER_HINTS = 10
@@ -73,6 +75,7 @@ _ATTRIBUTES, _TRANSACTIONAL, _CODEC, _ZSTD = 22, 0x10, 0x07, 4
 _EXPECTED = (RecordTooLargeError, RecordBatchTooLargeError, CorruptRecordError, KafkaStorageError)
 
 PartitionResult = ProduceResponse.PartitionProduceResponse
+Refusals = dict[str | UUID, AuthorizationError]
 Unverified = Mapping[TopicPartitionKey, KafkaError]
 
 
@@ -105,27 +108,42 @@ def handle(context: Context[ProduceServices], request: ProduceRequest) -> Reply 
     Raises:
         CloseConnectionError: a batch could not be stored, and the client expects no response.
     """
+    refusals = _refused_topics(context, request)
     try:
-        transaction = _find_transaction(context, request)
+        transaction = _find_transaction(context, request, refusals)
     except KafkaError as error:
         return _refuse(context, request, error)
     if transaction is None:
-        return _store(context, request, {})
+        return _store(context, request, refusals, {})
     unverified = _verify(context, transaction)
     if context.version >= FIRST_WITH_TRANSACTIONS_V2 and _has_to_wait(unverified):
         _keep_records(request)
-        return asyncio.get_running_loop().create_task(_verify_again(context, request, transaction))
-    return _store(context, request, unverified)
+        return asyncio.get_running_loop().create_task(_verify_again(context, request, transaction, refusals))
+    return _store(context, request, refusals, unverified)
+
+
+def _refused_topics(context: Context[ProduceServices], request: ProduceRequest) -> Refusals:
+    """Return the topics that the client may not write to; unknown ids are reported as such."""
+    refusals: Refusals = {}
+    for topic in request.topic_data:
+        key = _topic_key(context, topic)
+        name = key if isinstance(key, str) else context.broker.partitions.topic_name(key)
+        refusal = None if name is None else context.access.refusal(WRITE_TOPIC, name)
+        if refusal is not None:
+            refusals[key] = refusal
+    return refusals
 
 
 # Transactions
 
 
-def _find_transaction(context: Context[ProduceServices], request: ProduceRequest) -> Transaction | None:
+def _find_transaction(
+    context: Context[ProduceServices], request: ProduceRequest, refusals: Refusals
+) -> Transaction | None:
     """Return the transaction of the transactional records in a request, None if it has no such records.
 
     Raises:
-        TransactionalIdAuthorizationError: they have no transactional id.
+        TransactionalIdAuthorizationError: they have no transactional id, or the client may not write with it.
         InvalidPidMappingError: they are of several producers.
     """
     producers: set[tuple[int, int]] = set()
@@ -135,8 +153,9 @@ def _find_transaction(context: Context[ProduceServices], request: ProduceRequest
             records = partition.records
             if records is None or len(records) <= _ATTRIBUTES or not records[_ATTRIBUTES] & _TRANSACTIONAL:
                 continue
-            if request.transactional_id is None:
-                raise TransactionalIdAuthorizationError
+            _check_transactional_id(context, request.transactional_id)
+            if _topic_key(context, topic) in refusals:
+                continue
             name = context.broker.partitions.topic_name(_topic_key(context, topic))
             try:
                 first = next(batch_headers(records), None)
@@ -151,6 +170,15 @@ def _find_transaction(context: Context[ProduceServices], request: ProduceRequest
     if not producers or request.transactional_id is None:
         return None
     return Transaction(request.transactional_id, *producers.pop(), sequences)
+
+
+def _check_transactional_id(context: Context[ProduceServices], transactional_id: str | None) -> None:
+    # Otherwise anybody could keep a transaction of somebody else open for ever.
+    if transactional_id is None:
+        raise TransactionalIdAuthorizationError
+    refusal = context.access.refusal(WRITE_TRANSACTIONAL_ID, transactional_id)
+    if refusal is not None:
+        raise refusal
 
 
 def _verify(context: Context[ProduceServices], transaction: Transaction) -> Unverified:
@@ -189,7 +217,9 @@ def _keep_records(request: ProduceRequest) -> None:
                 partition.records = bytes(partition.records)
 
 
-async def _verify_again(context: Context[ProduceServices], request: ProduceRequest, transaction: Transaction) -> Reply:
+async def _verify_again(
+    context: Context[ProduceServices], request: ProduceRequest, transaction: Transaction, refusals: Refusals
+) -> Reply:
     """Repeat the verification until the previous transaction is complete; a retry of the client would cost more."""
     config, loop = context.broker.config, asyncio.get_running_loop()
     backoff = config.integer("add.partitions.to.txn.retry.backoff.ms") / 1000
@@ -197,7 +227,7 @@ async def _verify_again(context: Context[ProduceServices], request: ProduceReque
     while True:
         unverified = _verify(context, transaction)
         if not _has_to_wait(unverified) or loop.time() >= deadline:
-            return _store(context, request, unverified)
+            return _store(context, request, refusals, unverified)
         await asyncio.sleep(backoff)
 
 
@@ -208,7 +238,9 @@ def _topic_key(context: Context[ProduceServices], topic: ProduceRequest.TopicPro
     return topic.topic_id if context.version >= FIRST_WITH_TOPIC_IDS else topic.name
 
 
-def _store(context: Context[ProduceServices], request: ProduceRequest, unverified: Unverified) -> Reply:
+def _store(
+    context: Context[ProduceServices], request: ProduceRequest, refusals: Refusals, unverified: Unverified
+) -> Reply:
     broker = context.broker
     wanted = context.version >= FIRST_WITH_LEADER_HINTS
     hints = LeaderHints(broker.image, context.connection.listener, ProduceResponse.NodeEndpoint, wanted=wanted)
@@ -217,10 +249,13 @@ def _store(context: Context[ProduceServices], request: ProduceRequest, unverifie
     responses = []
     for topic in request.topic_data:
         name = _topic_key(context, topic)
+        refusal = refusals.get(name)
         results = []
         for partition in topic.partition_data:
             found: LocalPartition | None = None
             try:
+                if refusal is not None:
+                    raise refusal
                 found = _find(context, request.acks, name, partition, unverified)
                 results.append(_append(context, request.acks, found, partition, now))
             except KafkaError as error:

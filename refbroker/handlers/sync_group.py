@@ -15,6 +15,7 @@ from refbroker.handlers.answers import LaterAnswer
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import READ_GROUP
 
 FIRST_WITH_PROTOCOL = 5
 
@@ -25,6 +26,9 @@ def handle(
     """Carry out a SyncGroup request."""
     if context.version >= FIRST_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=InconsistentGroupProtocolError.code)
+    refusal = context.access.refusal(READ_GROUP, request.group_id)
+    if refusal is not None:
+        return SyncGroupResponse(error_code=code_of(refusal))
     if not request.group_id:
         return SyncGroupResponse(error_code=InvalidGroupIdError.code)
     answer = LaterAnswer()

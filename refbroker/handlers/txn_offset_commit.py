@@ -30,6 +30,7 @@ from refbroker.coordinators.transactions.verification import ClientSupport
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import TransactionServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID
 
 FIRST_WITH_LOAD_IN_PROGRESS = 2
 FIRST_WITH_ABORTABLE_ERROR = 4
@@ -43,9 +44,16 @@ ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 def handle(context: Context[TransactionServices], request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Carry out a TxnOffsetCommit request."""
     answers: dict[str, ResponseTopic] = {}
-    topics = context.broker.image.topics
+    topics, access = context.broker.image.topics, context.access
     accepted: list[RequestTopic] = []
+    refusal = access.refusal(WRITE_TRANSACTIONAL_ID, request.transactional_id) or access.refusal(
+        READ_GROUP, request.group_id
+    )
     for topic in request.topics:
+        error = refusal or access.refusal(READ_TOPIC, topic.name)
+        if error is not None:
+            _refuse(answers, topic.name, [one.partition_index for one in topic.partitions], error)
+            continue
         partitions = topics[topic.name].partitions if topic.name in topics else {}
         known = [one for one in topic.partitions if one.partition_index in partitions]
         unknown = [one.partition_index for one in topic.partitions if one.partition_index not in partitions]
@@ -60,11 +68,11 @@ def handle(context: Context[TransactionServices], request: TxnOffsetCommitReques
             stored = context.broker.groups.commit_offsets_in_transaction(
                 request, context.broker.verifier, _support(context.version)
             )
-        except KafkaError as error:
-            if context.version < FIRST_WITH_LOAD_IN_PROGRESS and isinstance(error, CoordinatorLoadInProgressError):
-                error = CoordinatorNotAvailableError(error.message)
+        except KafkaError as failure:
+            if context.version < FIRST_WITH_LOAD_IN_PROGRESS and isinstance(failure, CoordinatorLoadInProgressError):
+                failure = CoordinatorNotAvailableError(failure.message)
             for topic in accepted:
-                _refuse(answers, topic.name, [one.partition_index for one in topic.partitions], error)
+                _refuse(answers, topic.name, [one.partition_index for one in topic.partitions], failure)
         else:
             for answered in stored.topics:
                 _add(answers, answered.name, answered.partitions)

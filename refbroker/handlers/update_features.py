@@ -12,12 +12,17 @@ from kclient.protocol.messages.update_features import UpdateFeaturesRequest, Upd
 from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.features import FeatureUpdate, UpgradeType, plan_updates
+from refbroker.runtime.error_codes import code_of
+from refbroker.security.permissions import ALTER_CLUSTER
 
 _LAST_WITH_RESULTS = 1
 
 
 def handle(context: Context[ControllerServices], request: UpdateFeaturesRequest) -> UpdateFeaturesResponse | Change:
     """Carry out an UpdateFeatures request."""
+    refusal = context.access.refusal(ALTER_CLUSTER)
+    if refusal is not None:
+        return UpdateFeaturesResponse(error_code=code_of(refusal), error_message=refusal.message)
     updates = [
         FeatureUpdate(update.feature, update.max_version_level, UpgradeType(update.upgrade_type))
         for update in request.feature_updates

@@ -9,12 +9,16 @@ Permission: ALTER or CLUSTER_ACTION on the cluster.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from kclient.errors import KafkaError
 from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import TransactionServices
 from refbroker.log import TransactionMarker
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.runtime.error_codes import NONE, code_of
+from refbroker.security.permissions import ALTER_CLUSTER, CLUSTER_ACTION
 
 ProducerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
@@ -24,6 +28,8 @@ PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 def handle(context: Context[TransactionServices], request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Carry out a WriteTxnMarkers request."""
     codes: dict[int, dict[TopicPartitionKey, int]] = {}
+    access = context.access
+    refusal = None if access.allows(ALTER_CLUSTER, filters=True) else access.refusal(CLUSTER_ACTION)
     for wanted in request.markers:
         marker = TransactionMarker(
             wanted.producer_id,
@@ -33,7 +39,9 @@ def handle(context: Context[TransactionServices], request: WriteTxnMarkersReques
             transaction_version=wanted.transaction_version,
         )
         partitions = [(topic.name, number) for topic in wanted.topics for number in topic.partition_indexes]
-        results = context.broker.markers.write(marker, partitions)
+        results: Mapping[TopicPartitionKey, KafkaError | None] = (
+            dict.fromkeys(partitions, refusal) if refusal else context.broker.markers.write(marker, partitions)
+        )
         codes.setdefault(wanted.producer_id, {}).update(
             (key, NONE if error is None else code_of(error)) for key, error in results.items()
         )

@@ -38,6 +38,7 @@ _TOPIC = {
 }
 
 _BROKER = {
+    "authorizer.class.name": "The class that decides what clients may do: Kafka's StandardAuthorizer, or none.",
     "add.partitions.to.txn.retry.backoff.max.ms": "How long records wait for the completion of their producer's "
     "previous transaction, in milliseconds.",
     "add.partitions.to.txn.retry.backoff.ms": "The interval at which the broker checks for that completion, "

@@ -7,7 +7,7 @@ the leaders of partitions.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from functools import partial
 
 from kclient.errors import (
@@ -19,6 +19,7 @@ from kclient.errors import (
     KafkaError,
     OperationNotAttemptedError,
     ProducerFencedError,
+    TopicAuthorizationError,
     UnknownTopicOrPartitionError,
 )
 from refbroker.config import BrokerConfig
@@ -189,20 +190,26 @@ class TransactionCoordinator:
         *,
         verify_only: bool,
         client_version: int,
+        refused: Set[str] = frozenset(),
     ) -> Answers:
         """Add all partitions to a transaction or none of them, or verify each of them by itself.
 
+        Parameters:
+            refused: topics that the client may not write to.
+
         Returns:
             The error of each partition, None for those that are in the transaction. If a partition does not exist,
-            the others get OPERATION_NOT_ATTEMPTED.
+            or the client may not write to its topic, the others get OPERATION_NOT_ATTEMPTED.
         """
         wanted = list(partitions)
-        unknown = {partition for partition in wanted if self._image.partition(*partition) is None}
-        if unknown:
-            return {
-                partition: UnknownTopicOrPartitionError() if partition in unknown else OperationNotAttemptedError()
-                for partition in wanted
-            }
+        errors: dict[TopicPartitionKey, KafkaError] = {
+            partition: UnknownTopicOrPartitionError()
+            for partition in wanted
+            if self._image.partition(*partition) is None
+        }
+        errors |= {partition: TopicAuthorizationError() for partition in wanted if partition[0] in refused}
+        if errors:
+            return {partition: errors.get(partition) or OperationNotAttemptedError() for partition in wanted}
         try:
             if verify_only:
                 _check_id(transactional_id)

@@ -8,8 +8,10 @@ from uuid import UUID
 import pytest
 
 from kclient import errors
+from kclient.protocol.acls import AclResourceType
 from kclient.protocol.messages.metadata import MetadataRequest
-from refbroker.handlers.answers import NOT_ASKED, TOPIC_OPERATIONS
+from refbroker.handlers.answers import NOT_ASKED
+from refbroker.security.authorizer import FULL_ACCESS
 from tests.support.broker_harness import Harness
 
 Topic = MetadataRequest.MetadataRequestTopic
@@ -45,8 +47,8 @@ async def test_an_id_that_is_named_twice_is_described_once(harness: Harness) -> 
 async def test_a_name_that_is_no_topic_has_its_operations_too(harness: Harness) -> None:
     answer = ask(harness, Topic(name="missing"), Topic(name="not a name"))
     assert [(topic.error_code, topic.topic_authorized_operations) for topic in answer.topics] == [
-        (MISSING, TOPIC_OPERATIONS),
-        (errors.InvalidTopicError.code, TOPIC_OPERATIONS),
+        (MISSING, FULL_ACCESS.operations(AclResourceType.TOPIC)),
+        (errors.InvalidTopicError.code, FULL_ACCESS.operations(AclResourceType.TOPIC)),
     ]
 
 

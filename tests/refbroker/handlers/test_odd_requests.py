@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from kclient import errors
+from kclient.protocol.acls import AclResourceType
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest
 from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest
@@ -16,7 +17,7 @@ from kclient.protocol.messages.describe_cluster import DescribeClusterRequest
 from kclient.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.records.metadata_log import RegisterBrokerRecord
-from refbroker.handlers.answers import TOPIC_OPERATIONS
+from refbroker.security.authorizer import FULL_ACCESS
 from tests.support.broker_harness import Harness
 
 Deletion = DeleteTopicsRequest.DeleteTopicState
@@ -127,7 +128,9 @@ async def test_a_topic_that_is_not_there_takes_its_turn_in_the_pages(harness: Ha
     assert (first.next_cursor.topic_name, first.next_cursor.partition_index) == ("b", 0)
     second = pages(harness, "a", "b", "c", cursor=("b", 0), limit=1)
     assert [(topic.name, topic.error_code) for topic in second.topics] == [("b", missing), ("c", 0)]
-    assert {topic.topic_authorized_operations for topic in second.topics} == {TOPIC_OPERATIONS}
+    assert {topic.topic_authorized_operations for topic in second.topics} == {
+        FULL_ACCESS.operations(AclResourceType.TOPIC)
+    }
 
 
 @pytest.mark.parametrize(

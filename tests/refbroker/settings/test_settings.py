@@ -11,6 +11,7 @@ import pytest
 from kclient.errors import ConfigError, InvalidConfigurationError
 from refbroker.config import BrokerConfig, read_properties
 from refbroker.log import LogConfig
+from refbroker.security.authorizer import STANDARD_AUTHORIZER
 from refbroker.settings import Source, Type, broker_settings, broker_values, nearest, topic_settings, topic_values
 from refbroker.settings.documentation import STORED_ONLY, documentation
 from refbroker.settings.effective import BrokerLayers, topic_texts
@@ -155,7 +156,7 @@ def test_an_unknown_setting_names_the_one_that_is_meant(name: str, meant: str) -
         BrokerConfig({name: "5"})
 
 
-@pytest.mark.parametrize("name", ["zookeeper.connect", "my.plugin.setting", "super.users", "host.name"])
+@pytest.mark.parametrize("name", ["zookeeper.connect", "my.plugin.setting", "host.name"])
 def test_a_setting_like_no_other_gets_no_hint(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"no setting {re.escape(name)}$"):
         BrokerConfig({name: "5"})
@@ -215,14 +216,28 @@ def test_what_is_acted_on_is_explained_and_the_rest_says_that_it_is_not() -> Non
         assert (documentation(setting, topic=True) == STORED_ONLY) is not setting.acted_on, setting.name
 
 
-def test_a_broker_with_an_authorizer_does_not_run() -> None:
-    settings = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
-    text = "StandardAuthorizer is not implemented: this broker allows every request. Remove the setting, or run"
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"authorizer.class.name": "com.example.Mine"}, "com.example.Mine: this broker has only org.apache.kafka"),
+        ({"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "anne"}, "anne is not a principal"),
+        ({"authorizer.class.name": STANDARD_AUTHORIZER, "allow.everyone.if.no.acl.found": "no"}, "neither true nor"),
+    ],
+    ids=["class", "super user", "default"],
+)
+def test_an_authorizer_that_cannot_be_obeyed_is_refused(settings: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         BrokerConfig(settings).check_runnable()
     with pytest.raises(ConfigError, match=text):
         RefBroker(settings=settings)
-    BrokerConfig({"authorizer.class.name": ""}).check_runnable()
+
+
+def test_settings_of_an_authorizer_have_no_effect_without_one(caplog: pytest.LogCaptureFixture) -> None:
+    BrokerConfig({"super.users": "User:anne"}).log_stored()
+    assert "super.users" in caplog.text
+    caplog.clear()
+    BrokerConfig({"super.users": "User:anne", "authorizer.class.name": STANDARD_AUTHORIZER}).log_stored()
+    assert "super.users" not in caplog.text
 
 
 def test_a_properties_file_gives_settings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -61,6 +61,9 @@ def sample(kind: type[Struct], version: int, topic: UUID) -> Any:
             setattr(value, field.name, IDS[topic] if field.name in ("topic", "topic_name", "name") else field.name)
         elif field.name in PARTITION_FIELDS and wire.name == "int32":
             setattr(value, field.name, 3)
+        elif wire.name == "int8" and "Acl" in kind.__name__:
+            # Kafka closes the connection for UNKNOWN, which is 0.
+            setattr(value, field.name, 1)
         elif field.name == "topic_id":
             setattr(value, field.name, topic)
     return value

@@ -5,6 +5,7 @@ A new dynamic member first receives its id (KIP-394), so that a lost response do
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kclient.errors import (
@@ -36,11 +37,13 @@ class Caller(NamedTuple):
     Attributes:
         version: the version of the API.
         client_id, client_host: the client's id, and its address as Java writes it.
+        may_see: whether the client may describe a topic; others do not match its regular expression.
     """
 
     version: int
     client_id: str
     client_host: str
+    may_see: Callable[[str], bool] = lambda topic: True
 
 
 class Join(NamedTuple):

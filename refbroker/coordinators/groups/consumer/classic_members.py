@@ -97,7 +97,7 @@ class ClassicMembers:
             classic=ClassicMetadata(request.session_timeout_ms, join.protocols),
         )
         update = MemberUpdate(self._environment, group, member, updated, records)
-        update.describe_member()
+        update.describe_member(join.caller.may_see)
         owned = self._owned(subscription)
         if former is not None and former.classic is None:
             left = group.members_with(updated)

@@ -128,7 +128,7 @@ class Heartbeats:
         member = self._find(group, member_id, request, owned, records)
         updated = _described(member, caller, request)
         update = MemberUpdate(environment, group, member, updated, records)
-        update.describe_member()
+        update.describe_member(caller.may_see)
         epoch, target = update.assign()
         updated = update.reconcile(epoch, target, owned)
         environment.sessions.keep_alive(group.group_id, updated)

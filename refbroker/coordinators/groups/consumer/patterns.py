@@ -69,8 +69,13 @@ class Patterns:
         member: ConsumerMember,
         updated: ConsumerMember,
         records: list[CoordinatorRecord],
+        may_see: Callable[[str], bool],
     ) -> PatternChange:
         """Apply the pattern of a heartbeat, and resolve the group's patterns if necessary.
+
+        Parameters:
+            may_see: whether the client may describe a topic; as in Kafka, that of the client whose heartbeat begins the
+                resolution counts, for the patterns of all members.
 
         Raises:
             InvalidRegularExpressionError: the pattern is invalid.
@@ -89,7 +94,7 @@ class Patterns:
         if (counts or is_new) and group.group_id not in self._resolving:
             wanted = set(group.pattern_counts(group.members_with(updated).values()))
             if wanted and self._is_due(group, wanted, is_new):
-                self._begin(group.group_id, wanted)
+                self._begin(group.group_id, wanted, may_see)
         return change
 
     def _is_due(self, group: ConsumerGroup, wanted: set[str], is_new: bool) -> bool:
@@ -106,17 +111,17 @@ class Patterns:
             or now > last.timestamp_ms + LONGEST_INTERVAL_MS
         )
 
-    def _begin(self, group_id: str, wanted: set[str]) -> None:
+    def _begin(self, group_id: str, wanted: set[str], may_see: Callable[[str], bool]) -> None:
         self._resolving.add(group_id)
-        self._timer.schedule(f"patterns {group_id}", 0, lambda: self._resolve(group_id, wanted))
+        self._timer.schedule(f"patterns {group_id}", 0, lambda: self._resolve(group_id, wanted, may_see))
 
-    def _resolve(self, group_id: str, wanted: set[str]) -> Result:
+    def _resolve(self, group_id: str, wanted: set[str], may_see: Callable[[str], bool]) -> Result:
         self._resolving.discard(group_id)
         group = self._find(group_id)
         if group is None:
             return NOTHING
         counts = group.pattern_counts()
-        names = list(self._topics.names())
+        names = list(filter(may_see, self._topics.names()))
         found = {
             pattern: ResolvedPattern(matching(pattern, names), self._topics.version, self._timer.now())
             for pattern in sorted(wanted)

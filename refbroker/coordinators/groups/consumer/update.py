@@ -89,8 +89,11 @@ class MemberUpdate:
         self.epoch = group.epoch
         self.subscription_changed = False
 
-    def describe_member(self) -> None:
+    def describe_member(self, may_see: Callable[[str], bool]) -> None:
         """Add the records of steps 1 and 2.
+
+        Parameters:
+            may_see: whether the client may describe a topic.
 
         Raises:
             InvalidRegularExpressionError: the regular expression of the member is invalid.
@@ -99,7 +102,7 @@ class MemberUpdate:
         if updated != member:
             self._records.append(member_record(group.group_id, updated))
         names_changed = updated.topics != member.topics
-        pattern = self._environment.patterns.update(group, member, updated, self._records)
+        pattern = self._environment.patterns.update(group, member, updated, self._records, may_see)
         self.subscription_changed = names_changed or pattern is not PatternChange.NONE
         counts = names_changed or pattern is PatternChange.CHANGED_AND_RESOLVED
         if counts or group.has_stale_metadata:

@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-spark examples test test-sim lint format types contracts cycles api check bench bench-compare \
-        bench-spark interop nightly spark fuzz soak docs clean
+        bench-spark interop security-diff nightly spark fuzz soak docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ interop: $(VENV)/.interop ## real Apache Kafka, its Java tools and other clients
 	@$(PYTEST) tests/interop $(ARGS)
 	@$(PYTEST) tests/integration --broker=kafka $(ARGS)
 	@$(PYTEST) tests/integration --broker=kafka3 $(ARGS)
+
+security-diff: $(VENV)/.interop ## Apache Kafka and refbroker decide alike; SEEDS=1000 random sets of ACLs (needs java and mvn)
+	@KCLIENT_SECURITY_SEEDS=$(or $(SEEDS),1000) $(PYTEST) tests/interop/test_authorizer_differences.py -s --timeout=3600 $(ARGS)
 
 spark: $(SPARKVENV)/.spark ## PySpark's data source, in an environment with PySpark (needs java)
 	@$(SPARKVENV)/bin/python -m pytest tests/spark $(ARGS)

@@ -19,6 +19,7 @@ from kclient.errors import (
     DisconnectedError,
     KafkaError,
     LeaderNotAvailableError,
+    TopicAuthorizationError,
     UnsupportedVersionError,
     error_from_code,
 )
@@ -277,14 +278,19 @@ def _until(
 ) -> Operation[None]:
     """Wait until the metadata of every broker shows all the topics as they should be.
 
-    Brokers learn of a change one after the other, and the next call may go to any of them. A broker that cannot be
-    reached, or has left the cluster, is skipped. After a lost connection the broker is asked again, a limited number of
-    times.
+    Brokers learn of a change one after the other, and the next call may go to any of them. A topic that the client may
+    not describe cannot be waited for: permission to create or delete it is enough for the change. A broker that cannot
+    be reached, or has left the cluster, is skipped. After a lost connection the broker is asked again, a limited number
+    of times.
     """
 
     def behind(node: int) -> Operation[Outcomes[int, bool]]:
         answer = yield from core.metadata(node, names, deadline)
-        return {node: not all(satisfied(topic) for topic in answer.topics)}
+        return {
+            node: not all(
+                topic.error_code == TopicAuthorizationError.code or satisfied(topic) for topic in answer.topics
+            )
+        }
 
     lost: Counter[int] = Counter()
 

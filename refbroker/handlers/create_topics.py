@@ -32,7 +32,7 @@ def handle(context: Context[ControllerServices], request: CreateTopicsRequest) -
     counts = Counter(topic.name for topic in request.topics)
     access = context.access
     may_create_all = access.allows(CREATE_CLUSTER, filters=True)
-    # As in Kafka, the metadata topic gets its own error, whoever asks.
+    # As in Kafka, the metadata topic has its own error for every client.
     refused = {
         name
         for name, count in counts.items()

@@ -13,12 +13,13 @@ from kclient.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLe
 from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.partition_changes import Election, plan_election
-from refbroker.runtime.error_codes import code_of
+from refbroker.runtime.error_codes import NONE, code_of
 from refbroker.security.permissions import ALTER_CLUSTER
 
 Result = ElectLeadersResponse.ReplicaElectionResult
 Partition = ElectLeadersResponse.PartitionResult
 
+FIRST_WITH_ERROR_CODE = 1
 _ELECTIONS = {Election.PREFERRED.value: Election.PREFERRED, Election.UNCLEAN.value: Election.UNCLEAN}
 
 
@@ -26,10 +27,10 @@ def handle(context: Context[ControllerServices], request: ElectLeadersRequest) -
     """Carry out an ElectLeaders request."""
     refusal = context.access.refusal(ALTER_CLUSTER)
     if refusal is not None:
-        return _refused(request, refusal)
+        return _refused(context, request, refusal)
     election = _ELECTIONS.get(request.election_type)
     if election is None:
-        return _refused(request, InvalidRequestError(f"Unknown election type {request.election_type}"))
+        return _refused(context, request, InvalidRequestError(f"Unknown election type {request.election_type}"))
     image = context.broker.image
     everything = request.topic_partitions is None
     wanted = (
@@ -54,9 +55,11 @@ def handle(context: Context[ControllerServices], request: ElectLeadersRequest) -
     return Change(records, lambda: response)
 
 
-def _refused(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
+def _refused(
+    context: Context[ControllerServices], request: ElectLeadersRequest, error: KafkaError
+) -> ElectLeadersResponse:
     return ElectLeadersResponse(
-        error_code=code_of(error),
+        error_code=code_of(error) if context.version >= FIRST_WITH_ERROR_CODE else NONE,
         replica_election_results=[
             Result(
                 topic=topic.topic,

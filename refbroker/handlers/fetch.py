@@ -8,6 +8,9 @@ leader epochs (KIP-320), truncation by `last_fetched_epoch`, topic ids from vers
 implemented. A partition whose disk failed is KAFKA_STORAGE_ERROR, before version 6 NOT_LEADER_OR_FOLLOWER, after which
 clients refresh their metadata.
 
+Permissions: READ on the topic; CLUSTER_ACTION for followers, without which all partitions are
+TOPIC_AUTHORIZATION_FAILED.
+
 Not implemented: followers as clients, reading from followers, tiered storage.
 """
 
@@ -172,22 +175,27 @@ class _Fetch:
         for key, one in wanted.items():
             if one.name is None:
                 one.name = partitions.topic_name(one.topic)
-            if one.name is None:
-                self._refused.append((key, one, _refusal(one, UnknownTopicIdError.code)))
-            elif (refused := refusal(one.name)) is not None:
+            refused = refusal(one.name)
+            if refused is not None:
                 missing.append((key, one, _refusal(one, code_of(refused))))
+            elif one.name is None:
+                self._refused.append((key, one, _refusal(one, UnknownTopicIdError.code)))
             elif image.partition(one.name, one.partition) is None:
                 missing.append((key, one, _refusal(one, UnknownTopicOrPartitionError.code)))
             else:
                 self._readable.append((key, one))
         self._refused += missing
 
-    def _refusal(self, topic: str) -> KafkaError | None:
-        """Return why the client may not read a topic; brokers need a permission on the cluster instead."""
+    def _refusal(self, topic: str | None) -> KafkaError | None:
+        """Return why the client may not read a topic; followers need a permission on the cluster instead.
+
+        Parameters:
+            topic: its name, None for an unknown id.
+        """
         access = self._context.access
-        if not self._is_follower:
-            return access.refusal(READ_TOPIC, topic)
-        return None if access.allows(CLUSTER_ACTION) else TopicAuthorizationError(topic=topic)
+        if self._is_follower:
+            return None if access.allows(CLUSTER_ACTION) else TopicAuthorizationError(topic=topic)
+        return None if topic is None else access.refusal(READ_TOPIC, topic)
 
     def _new_hints(self) -> LeaderHints:
         wanted = self._context.version >= FIRST_WITH_LEADER_HINTS

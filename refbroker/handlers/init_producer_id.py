@@ -55,7 +55,7 @@ def _identity(context: Context[TransactionServices], request: InitProducerIdRequ
 def _refusal(access: Access, transactional_id: str | None) -> AuthorizationError | None:
     if transactional_id is not None:
         return access.refusal(WRITE_TRANSACTIONAL_ID, transactional_id)
-    # Whoever may write to any topic may do so idempotently (KIP-679).
+    # A client that may write to any topic may do so idempotently (KIP-679).
     if access.allows(IDEMPOTENT_WRITE, filters=True) or access.allows_any(WRITE_TOPIC):
         return None
     return ClusterAuthorizationError(

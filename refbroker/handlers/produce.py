@@ -173,7 +173,7 @@ def _find_transaction(
 
 
 def _check_transactional_id(context: Context[ProduceServices], transactional_id: str | None) -> None:
-    # Otherwise anybody could keep a transaction of somebody else open for ever.
+    # Otherwise anybody could keep the transaction of another producer open indefinitely.
     if transactional_id is None:
         raise TransactionalIdAuthorizationError
     refusal = context.access.refusal(WRITE_TRANSACTIONAL_ID, transactional_id)

@@ -2,7 +2,7 @@
 
 A super user may do everything. For everybody else, the ACLs count whose pattern matches the resource, and whose entry
 matches principal, host and operation: one that denies decides, then one that allows. Without any ACL on matching
-patterns, whoever it is for, `allow.everyone.if.no.acl.found` decides; otherwise the operation is denied.
+patterns, for any principal, `allow.everyone.if.no.acl.found` decides; otherwise the operation is denied.
 
 READ, WRITE, DELETE and ALTER include DESCRIBE, and ALTER_CONFIGS includes DESCRIBE_CONFIGS, in ACLs that allow. So
 denying READ does not deny DESCRIBE.

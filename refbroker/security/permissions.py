@@ -80,7 +80,7 @@ ALL_OPERATIONS = {
         AclOperation.DESCRIBE,
     ),
 }
-"""The operations that authorizedOperations tells of, for each type of resource that a response has it for."""
+"""The operations that authorizedOperations reports, for each type of resource."""
 
 ERRORS: dict[AclResourceType, type[AuthorizationError]] = {
     AclResourceType.TOPIC: TopicAuthorizationError,

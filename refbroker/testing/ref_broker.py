@@ -38,7 +38,7 @@ from refbroker.testing.control.clock import ClockMethods, LocalClock
 from refbroker.testing.control.elections import elect
 from refbroker.testing.faults import Faults
 from refbroker.testing.faults.injection import FaultInjection
-from refbroker.testing.security import BrokerSecurity
+from refbroker.testing.security import BrokerSecurity, add_acl
 
 if TYPE_CHECKING:
     from refbroker.testing.simulated_disk import SimulatedDisk
@@ -58,6 +58,8 @@ class RefBroker:
         port: the port to listen on; 0 picks a free one, which stays the same over restarts.
         settings: broker settings by Kafka's names.
         sasl: passwords by user: its listener has SASL with PLAIN and SCRAM, and `client_options` log in as the first.
+        acls: whether it has an authorizer, so that clients may do only what ACLs allow (see `allow`). The first user of
+            `sasl` may do everything; without `sasl`, anonymous clients may. `super_users` names others.
         tls: whether its listener has TLS, with throw-away certificates; `client_options` are what clients need then.
         durable: whether flushes wait for the disk; by default only with a `data_dir`.
         disk: a simulated disk, which can lose data, fail and fill up.
@@ -83,10 +85,11 @@ class RefBroker:
         disk: SimulatedDisk | None = None,
         tls: bool = False,
         sasl: Mapping[str, str] | None = None,
+        acls: bool = False,
         **options: object,
     ) -> None:
         self._settings = {**(settings or {}), **{name.replace("_", "."): _text(v) for name, v in options.items()}}
-        self._security = BrokerSecurity(tls, sasl or {})
+        self._security = BrokerSecurity(tls, sasl or {}, acls=acls)
         self._temporary = data_dir is None
         self._data_dir = Path(tempfile.mkdtemp(prefix="refbroker-")) if data_dir is None else Path(data_dir)
         self._disk = disk
@@ -380,6 +383,26 @@ class RefBroker:
             creation.create_topic(NewTopic(name, partitions, 1, configs=settings))
 
         self.call(create)
+
+    def allow(self, principal: str, operation: str, *, prefixed: bool = False, **resource: str) -> None:
+        """Add an ACL that allows an operation: `broker.allow("User:anne", "READ", topic="orders")`.
+
+        Parameters:
+            principal: as "User:anne", or "User:*" for everybody.
+            operation: READ, WRITE, DESCRIBE, ALL and so on, as `kclient.protocol.acls.AclOperation`.
+            prefixed: whether it is for all names that begin with the given one.
+            resource: one of `topic`, `group`, `transactional_id` and `cluster="kafka-cluster"`; "*" is for all names.
+
+        Raises:
+            IllegalStateError: the broker does not run, or has no authorizer.
+            ConfigError: there is no such operation, or not one resource.
+            InvalidRequestError: the broker refuses the ACL.
+        """
+        self.call(lambda broker: add_acl(broker.parts, principal, operation, resource, prefixed=prefixed, deny=False))
+
+    def deny(self, principal: str, operation: str, *, prefixed: bool = False, **resource: str) -> None:
+        """Add an ACL that denies an operation, whatever else is allowed; parameters and errors are those of `allow`."""
+        self.call(lambda broker: add_acl(broker.parts, principal, operation, resource, prefixed=prefixed, deny=True))
 
     def elect(self, topic: str, partition: int = 0) -> int:
         """Elect the leader of a partition again, and return the leader epoch: clients have to request metadata.

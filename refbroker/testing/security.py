@@ -1,4 +1,4 @@
-"""The security of a broker for tests: its certificates and users, and what its clients need.
+"""The security of a broker for tests: its certificates, users and ACLs, and what its clients need.
 
 Elsewhere: the certificates themselves (`certificates`).
 """
@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kclient.errors import ConfigError, IllegalStateError
 from kclient.protocol import Message
+from kclient.protocol.acls import WILDCARD, AclOperation, AclPermissionType, AclResourceType, PatternType
+from kclient.protocol.messages.create_acls import CreateAclsRequest
 from kclient.security.scram import MECHANISMS
 from kclient.security.secret import Secret
 from refbroker.building import BrokerParts
+from refbroker.metadata.acls import plan_creations
 from refbroker.metadata.scram import credential_record
+from refbroker.security.authorizer import STANDARD_AUTHORIZER, SUPER_USERS_SETTING
+from refbroker.security.principals import ANONYMOUS
 from refbroker.settings.listeners import SecurityProtocol
 from refbroker.testing.certificates import Certificates
 
@@ -28,6 +34,7 @@ class BrokerSecurity:
     Parameters:
         tls: whether it has certificates.
         passwords: passwords by user; none for a broker without SASL.
+        acls: whether it has an authorizer; the first user, or clients that do not log in, may do everything.
 
     Attributes:
         certificates: the authority of its certificates; None without TLS.
@@ -37,10 +44,11 @@ class BrokerSecurity:
         ConfigError: the package trustme is not installed.
     """
 
-    def __init__(self, tls: bool, passwords: Mapping[str, str]) -> None:
+    def __init__(self, tls: bool, passwords: Mapping[str, str], *, acls: bool = False) -> None:
         self.certificates = Certificates() if tls else None
         self.protocol = _PROTOCOLS[tls, bool(passwords)]
         self._passwords = {user: Secret(password) for user, password in passwords.items()}
+        self._acls = acls
 
     def settings(self, listeners: Iterable[str]) -> dict[str, str]:
         """Return the settings of a broker with these listeners."""
@@ -50,6 +58,9 @@ class BrokerSecurity:
             jaas = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
             found |= {f"listener.name.{name.lower()}.plain.sasl.jaas.config": jaas for name in listeners}
             found["sasl.enabled.mechanisms"] = ",".join(("PLAIN", *MECHANISMS))
+        if self._acls:
+            found["authorizer.class.name"] = STANDARD_AUTHORIZER
+            found[SUPER_USERS_SETTING] = f"User:{next(iter(self._passwords), ANONYMOUS.name)}"
         return found
 
     def client_options(self, protocol: SecurityProtocol, *, with_certificate: bool) -> dict[str, Any]:
@@ -81,6 +92,45 @@ class BrokerSecurity:
         ]
         if records:
             parts.metadata.append(records)
+
+
+def add_acl(
+    parts: BrokerParts, principal: str, operation: str, resource: Mapping[str, str], *, prefixed: bool, deny: bool
+) -> None:
+    """Store an ACL; on the broker's event loop.
+
+    Parameters:
+        principal: as "User:anne".
+        operation: the name of an AclOperation.
+        resource: the name of one resource by its type: "topic", "group", "transactional_id" or "cluster".
+        prefixed: whether the ACL is for all names that begin with this one.
+        deny: whether it denies.
+
+    Raises:
+        IllegalStateError: the broker has no authorizer.
+        ConfigError: there is no such operation, or not one resource.
+        InvalidRequestError: the broker refuses the ACL.
+    """
+    if parts.authorizer is None:
+        raise IllegalStateError("the broker has no authorizer; make it with RefBroker(acls=True)")
+    if operation not in AclOperation.__members__:
+        raise ConfigError(f"there is no operation {operation}; there are {', '.join(AclOperation.__members__)}")
+    if len(resource) != 1:
+        raise ConfigError("an ACL is for one of topic, group, transactional_id and cluster")
+    ((kind, name),) = resource.items()
+    creation = CreateAclsRequest.AclCreation(
+        resource_type=AclResourceType[kind.upper()],
+        resource_name=name,
+        resource_pattern_type=PatternType.PREFIXED if prefixed else PatternType.LITERAL,
+        principal=principal,
+        host=WILDCARD,
+        operation=AclOperation[operation],
+        permission_type=AclPermissionType.DENY if deny else AclPermissionType.ALLOW,
+    )
+    records, errors = plan_creations(parts.authorizer, parts.controller.rng, [creation])
+    for error in filter(None, errors):
+        raise error
+    parts.metadata.append(records)
 
 
 def _quoted(text: str) -> str:

@@ -119,9 +119,9 @@ class Kclient:
 class KafkaPython:
     """A member of kafka-python, polled by a thread of its own.
 
-    It drops a join that completes between two polls and joins once more, so a member that takes turns with others may
-    rejoin for ever. A poll that is too short also gives up the commit before a rebalance, whose late answer makes the
-    member forget who it is, while the group waits for the one it was.
+    It drops a join that completes between two polls and joins again, so a member that takes turns with others may
+    rejoin indefinitely. A poll that is too short also gives up the commit before a rebalance, whose late answer makes
+    the member forget who it is, while the group waits for the one it was.
     """
 
     def __init__(self, bootstrap_servers: str, topic: str, group: str, **options: Any) -> None:

@@ -94,3 +94,10 @@ def test_who_made_a_topic_waits_for_each_broker_that_can_be_asked(
     nodes = nodes_asked(core, MetadataRequest)
     assert nodes.count(2) == asked
     assert nodes.count(1) == 1
+
+
+def test_a_topic_that_the_client_may_not_describe_is_not_waited_for() -> None:
+    hidden = MetadataResponse(topics=[MetadataResponse.MetadataResponseTopic(error_code=29, name="t")])
+    core = beside_a_broker_that_answers(hidden, BEHIND)
+    finished(create_topics(core, [NewTopic("t")], False, soon("create_topics")))
+    assert nodes_asked(core, MetadataRequest) == [1, 2]

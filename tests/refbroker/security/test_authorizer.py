@@ -92,7 +92,7 @@ def test_one_acl_that_denies_outweighs_all_that_allow(pattern: tuple[str, Patter
 
 
 @pytest.mark.parametrize("operation", [READ, WRITE, AclOperation.DELETE, AclOperation.ALTER, ALL])
-def test_whoever_may_use_a_topic_may_describe_it(operation: AclOperation) -> None:
+def test_a_user_of_a_topic_may_describe_it(operation: AclOperation) -> None:
     assert allows(authorizer(acl("orders", operation=operation)), "orders", DESCRIBE)
 
 

@@ -2,6 +2,8 @@
 
 Settings that the request does not contain return to their defaults. As in Kafka, it does not change loggers. Otherwise
 it works like IncrementalAlterConfigs.
+
+Permissions: ALTER_CONFIGS on the topic or the group, otherwise on the cluster.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Each partition has its own result. On one node, a move to this broker completes immediately, other brokers are
 INVALID_REPLICA_ASSIGNMENT, and there is nothing to cancel (NO_REASSIGNMENT_IN_PROGRESS). Partitions of a cluster that
 had more nodes may have replicas to move. Version 1 can keep the number of replicas (KIP-860).
+
+Permissions: ALTER on the cluster.
 """
 
 from __future__ import annotations

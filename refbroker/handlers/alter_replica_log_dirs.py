@@ -6,6 +6,8 @@ UNKNOWN_TOPIC_OR_PARTITION, and its log will be created in that directory. Other
 that is not in `log.dirs`; KAFKA_STORAGE_ERROR for an offline directory or partition (and for any move while a directory
 is offline, because the log could be there too); INVALID_REPLICA_ASSIGNMENT for a cordoned directory;
 INVALID_TOPIC_EXCEPTION if the name is too long for the directory of a future log.
+
+Permissions: ALTER on the cluster.
 """
 
 from __future__ import annotations

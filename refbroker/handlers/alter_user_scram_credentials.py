@@ -2,6 +2,8 @@
 
 The client sends the salted password, and the broker stores two keys that are computed from it. A user may appear once;
 the changes of other users take effect even if one is refused.
+
+Permissions: ALTER on the cluster.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 
 A group that does not exist, or is classic, is GROUP_ID_NOT_FOUND. Version 1 returns the protocol of each member. If the
 protocol is not enabled (see ConsumerGroupHeartbeat), the error is UNSUPPORTED_VERSION. On request, the response
-contains the permitted operations; without an authorizer, that is all of them.
+contains the permitted operations.
+
+Permissions: DESCRIBE on the group, and on the topics that its members read.
 """
 
 from __future__ import annotations

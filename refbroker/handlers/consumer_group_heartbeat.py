@@ -3,6 +3,9 @@
 Version 1 adds regular expressions, and the client chooses its member id. Without the finalized feature `group.version`,
 or without `consumer` in `group.coordinator.rebalance.protocols`, the error is UNSUPPORTED_VERSION. Elsewhere: the rules
 (`refbroker.coordinators.groups.consumer`).
+
+Permissions: READ on the group, and DESCRIBE on each topic that is named; a regular expression matches only
+topics that the client may describe.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Each topic has its own result; a number below the current one is INVALID_PARTITIONS. The response is sent when the logs
 of the new partitions exist.
+
+Permissions: ALTER on the topic.
 """
 
 from __future__ import annotations

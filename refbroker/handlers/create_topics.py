@@ -6,6 +6,8 @@ collide in metrics (`a.b`, `a_b`), the first is created, and the others are INVA
 without those that occur twice, have more than 10,000 partitions together, every topic is POLICY_VIOLATION; so is a
 topic with more partitions than the broker may have open files.
 
+Permissions: CREATE on the topic or the cluster; without DESCRIBE_CONFIGS on the topic, the response has no settings.
+
 Not implemented: creation policies, and throttling (KIP-599).
 """
 

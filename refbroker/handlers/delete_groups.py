@@ -1,6 +1,8 @@
 """DeleteGroups (42), versions 0 to 2: deletes groups without members, and their committed offsets.
 
 Each group has its own result; one with members is NON_EMPTY_GROUP, one that does not exist GROUP_ID_NOT_FOUND.
+
+Permissions: DELETE on the group.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A partition of an internal topic is INVALID_TOPIC_EXCEPTION, one of a topic that is only compacted POLICY_VIOLATION, and
 an offset beyond the high watermark OFFSET_OUT_OF_RANGE. If a partition occurs twice, the last one counts. With a single
 replica, there is nothing to wait for.
+
+Permissions: DELETE on the topic.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Each topic has its own result. When the response is sent, the directories are renamed; they are removed later. A topic
 that occurs twice, also once by name and once by id, is not deleted: INVALID_REQUEST. With `delete.topic.enable=false`,
 every topic is TOPIC_DELETION_DISABLED, before version 3 INVALID_REQUEST.
+
+Permissions: DELETE on the topic or the cluster. A topic that the client may not describe is
+TOPIC_AUTHORIZATION_FAILED whether it exists or not.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 With version 1, a client can request the controllers instead, which a broker refuses (MISMATCHED_ENDPOINT_TYPE). From
 version 2 on, fenced brokers are included on request.
+
+Permissions: none; the permitted operations need DESCRIBE on the cluster, and are 0 without it.
 """
 
 from __future__ import annotations

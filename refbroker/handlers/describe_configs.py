@@ -5,6 +5,8 @@ broker, it has every broker setting and other settings that were set on it; thos
 are read-only. For the broker "", it has the settings that were set for all brokers; for loggers, a level each. Values
 of passwords, and of unknown settings, are omitted. A kind of resource that Kafka does not have fails the whole request.
 Elsewhere: sources of values (`effective`).
+
+Permissions: DESCRIBE_CONFIGS on the topic or the group, otherwise on the cluster.
 """
 
 from __future__ import annotations

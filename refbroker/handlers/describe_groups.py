@@ -2,7 +2,9 @@
 
 A group that does not exist is GROUP_ID_NOT_FOUND from version 6 on; before, it has the state Dead and no error.
 Metadata and assignments of members are returned while the group is stable. From version 3 on, the response contains the
-permitted operations on request; without an authorizer, that is all of them.
+permitted operations on request.
+
+Permissions: DESCRIBE on the group.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ KIP-827).
 The response covers the requested topics, or all of them, without the metadata log. A log that is being filled to
 replace another one is a future log, and its lag is what it lacks. An offline directory is KAFKA_STORAGE_ERROR. From
 version 5 on, the response says whether a directory is cordoned.
+
+Permissions: DESCRIBE on the cluster.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 
 These are the idempotent and transactional producers whose sequence numbers the log keeps. Each partition has its own
 result; as in Kafka, errors have no message, except for a topic that does not exist.
+
+Permissions: READ on the topic.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 This broker is the only voter and the leader; there are no observers. A request for anything except partition 0 of
 `__cluster_metadata` gets UNKNOWN_TOPIC_OR_PARTITION for each of its partitions. The directory of the voter is known
 only with kraft.version 1, and zero before. Source: KIP-595, KIP-836, KIP-853.
+
+Permissions: DESCRIBE on the cluster.
 """
 
 from __future__ import annotations

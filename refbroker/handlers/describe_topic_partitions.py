@@ -4,6 +4,8 @@ Topics are in the order of their names, from the cursor on. A page has as many p
 most `max.request.partition.size.limit`, and the cursor of the next page. No topics means all topics. A cursor with a
 negative partition, or with a topic that was not requested, is INVALID_REQUEST.
 
+Permissions: DESCRIBE on the topic; without names, the response has the topics that the client may describe.
+
 Not implemented: eligible leader replicas, which one node does not have.
 """
 

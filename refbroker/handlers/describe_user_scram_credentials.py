@@ -1,6 +1,8 @@
 """DescribeUserScramCredentials (50), version 0: the mechanisms and iterations of users' credentials (KIP-554).
 
 Without users in the request the response has all of them. Keys and salts are never returned.
+
+Permissions: DESCRIBE on the cluster.
 """
 
 from __future__ import annotations

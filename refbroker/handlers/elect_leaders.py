@@ -3,6 +3,8 @@
 The preferred replica is the first one; an unclean election may choose one that was not in sync. Each partition has its
 own result. No partitions means all; then the response omits partitions that need no election. The response is sent when
 the leaders are elected, so `timeout_ms` has no effect.
+
+Permissions: ALTER on the cluster.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH. Elsewhere: the respons
 requests (`refbroker.coordinators.transactions.ending`).
 
 Permission: WRITE on the transactional id.
+
+Permissions: WRITE on the transactional id.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Heartbeat (12), versions 0 to 4: keeps a member in its classic group, and makes it rejoin for a rebalance.
 
 While the partition of the group is loading, there is no error, as in Kafka: the member's session starts after the load.
+
+Permissions: READ on the group.
 """
 
 from __future__ import annotations

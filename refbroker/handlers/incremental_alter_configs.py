@@ -4,6 +4,8 @@ Topics, brokers, groups and client metrics subscriptions; each resource has its 
 or none. Operations: 0 set, 1 delete, 2 append to a list, 3 subtract from a list; a list that was not set starts with
 Kafka's default. The resulting settings of a resource are validated together. Levels of loggers take effect immediately
 and are not stored.
+
+Permissions: ALTER_CONFIGS on the topic or the group, otherwise on the cluster.
 """
 
 from __future__ import annotations

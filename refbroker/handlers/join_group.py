@@ -3,6 +3,8 @@
 The response is sent when the rebalance ends that the request starts or joins. A session timeout outside of
 `group.min.session.timeout.ms` and `group.max.session.timeout.ms` is INVALID_SESSION_TIMEOUT. Elsewhere: the rules
 (`refbroker.coordinators.groups.classic`).
+
+Permissions: READ on the group.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 From version 3 on, it removes several members, each with its own error, and static ones also by instance id alone.
 Before, it removes one, whose error is that of the response.
+
+Permissions: READ on the group.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 These are all topics, all live brokers and their loggers, and the groups and client metrics subscriptions for which
 something was set. No types means all; version 0 has client metrics only. A type that Kafka does not have is
 UNSUPPORTED_VERSION.
+
+Permissions: DESCRIBE_CONFIGS on the cluster.
 """
 
 from __future__ import annotations

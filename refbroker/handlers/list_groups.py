@@ -2,6 +2,8 @@
 
 From version 4 on, groups can be filtered by state, from 5 on by type; unknown names match nothing. While a partition of
 `__consumer_offsets` is loading, the response is COORDINATOR_LOAD_IN_PROGRESS without groups.
+
+Permissions: DESCRIBE on the cluster for all groups; otherwise the response has those that the client may describe.
 """
 
 from __future__ import annotations

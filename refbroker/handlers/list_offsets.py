@@ -4,6 +4,8 @@
 -4 the earliest on this machine, which equals the earliest without tiered storage. -5 and -6, for tiered storage, return
 no offset (-1), and so does a time after all records. A special timestamp that the version of the request does not have
 is UNSUPPORTED_VERSION, a partition that occurs twice INVALID_REQUEST.
+
+Permissions: DESCRIBE on the topic.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 No topics means all. Topics and partitions that do not exist or are not being moved are omitted; there are no errors. On
 one node, moves complete immediately, so the response is empty unless partitions come from a cluster of several nodes.
+
+Permissions: DESCRIBE on the cluster.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ counts as old), from version 2 on an RE2 pattern of ids (KIP-1152). Unknown name
 While a partition of `__transaction_state` is loading, the response is COORDINATOR_LOAD_IN_PROGRESS without ids.
 
 Permission: DESCRIBE on each transactional id that is returned.
+
+Permissions: the response has the transactional ids that the client may describe.
 """
 
 from __future__ import annotations

@@ -12,6 +12,9 @@ leader: LEADER_NOT_AVAILABLE.
 Brokers are returned with the address of the listener that the client is connected to. Brokers without one are omitted,
 and their partitions have no leader: LISTENER_NOT_FOUND, before version 6 LEADER_NOT_AVAILABLE. In version 0 they are no
 replicas either: REPLICA_NOT_AVAILABLE, if there is a leader.
+
+Permissions: DESCRIBE on the topic; without names, the response has the topics that the client may describe. CREATE on
+the topic or the cluster to create one.
 """
 
 from __future__ import annotations

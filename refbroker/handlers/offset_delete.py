@@ -3,6 +3,8 @@
 A topic to which a member of the group subscribes is GROUP_SUBSCRIBED_TO_TOPIC, one that does not exist
 UNKNOWN_TOPIC_OR_PARTITION. An offset that was not committed is no error. A group that does not exist is
 GROUP_ID_NOT_FOUND, and one whose members are not consumers NON_EMPTY_GROUP; these errors are for the whole request.
+
+Permissions: DELETE on the group, and READ on each topic.
 """
 
 from __future__ import annotations

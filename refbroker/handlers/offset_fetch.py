@@ -6,6 +6,8 @@ from 8 on. With `require_stable` (7), an offset that an open transaction may cha
 topics (null, from 2 on), all committed offsets of the group are returned. In version 9, members of the consumer
 protocol can send their id and epoch, which are checked (UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH). Version 10 has topic
 ids: an unknown id is UNKNOWN_TOPIC_ID, and topics that no longer have an id are omitted when all are requested.
+
+Permissions: DESCRIBE on the group, and on each topic.
 """
 
 from __future__ import annotations

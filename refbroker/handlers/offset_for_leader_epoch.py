@@ -2,6 +2,8 @@
 
 The response has the largest epoch with records up to the requested one, and the offset after its last record. For the
 current epoch, that is the log end offset; for an epoch older than all known ones, both are -1.
+
+Permissions: CLUSTER_ACTION on the cluster, or DESCRIBE on the topic.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The leader sends it, and the others wait for it; the responses are sent when it is stored. From version 5 on, a member
 sends the protocol of the group; if it is missing or different, the member gets INCONSISTENT_GROUP_PROTOCOL.
+
+Permissions: READ on the group.
 """
 
 from __future__ import annotations

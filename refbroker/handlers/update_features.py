@@ -3,6 +3,8 @@
 All updates of a request take effect, or none; the first invalid one is the error of the request. Versions 0 and 1 have
 a result per feature too. As in Kafka's controller, `allow_downgrade` in version 0 has no effect: every update there is
 an upgrade. Source: KIP-584, KIP-778, KIP-1022.
+
+Permissions: ALTER on the cluster.
 """
 
 from __future__ import annotations

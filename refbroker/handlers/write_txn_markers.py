@@ -5,6 +5,8 @@ own result. Version 2 has the version of transactions, which determines the vali
 same producer are answered together. Elsewhere: the errors (`refbroker.coordinators.transactions.markers`).
 
 Permission: ALTER or CLUSTER_ACTION on the cluster.
+
+Permissions: ALTER or CLUSTER_ACTION on the cluster.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kclient.errors import ClosedError, KafkaError, error_from_code
+from kclient.errors import ClosedError, ClusterAuthorizationError, KafkaError, error_from_code
 from kclient.net.backoff import Backoff
 from kclient.net.manager import ANY_NODE, NEVER, Request
 from kclient.producer.idempotence import Identity, IdentityEvent, IdentityState
@@ -45,7 +45,7 @@ class ProducerIdRequester:
 
     def _answered(self, response: InitProducerIdResponse, now: float) -> None:
         if response.error_code:
-            self._failed(error_from_code(response.error_code, api="InitProducerId"), now)
+            self._failed(_error(response.error_code), now)
             return
         self._failures = 0
         if self._identity.state is IdentityState.ASKING:
@@ -60,3 +60,13 @@ class ProducerIdRequester:
         self._failures += 1
         self._retry_at = now + self._backoff.seconds(self._failures)
         self._identity.change(IdentityEvent.REFUSED)
+
+
+def _error(code: int) -> KafkaError:
+    if code != ClusterAuthorizationError.code:
+        return error_from_code(code, api="InitProducerId")
+    # The broker names the cluster, but a producer seldom needs a permission on it (KIP-679).
+    return ClusterAuthorizationError(
+        "An idempotent producer needs an ACL for WRITE on any topic, or for IDEMPOTENT_WRITE on the cluster.",
+        api="InitProducerId",
+    )

@@ -98,7 +98,7 @@ def test_transactions_need_their_id(broker: RefBroker) -> None:
 
 def test_idempotence_needs_a_topic_or_the_cluster(broker: RefBroker) -> None:
     broker.allow("User:anne", "DESCRIBE", topic="orders")
-    with Producer(**options(broker, "anne")) as producer, pytest.raises(ClusterAuthorizationError):
+    with Producer(**options(broker, "anne")) as producer, pytest.raises(ClusterAuthorizationError, match="any topic"):
         producer.send("orders", b"v").result(ANSWER)
 
 

@@ -86,7 +86,7 @@ class BrokerConfig:
             setting = known.get(name)
             if setting is None:
                 setting = known.get(base_name(name))
-                if setting is None and (name.startswith(LISTENER_PREFIX) or name in AUTHORIZER_SETTINGS):
+                if setting is None and _is_special(name):
                     continue
             if setting is None:
                 like = broker_synonym(name) or nearest(name, known)
@@ -230,6 +230,11 @@ class BrokerConfig:
         return Listeners(self.static)
 
 
+def _is_special(name: str) -> bool:
+    """Return whether a setting that is not one of the broker's belongs to a listener or to the authorizer."""
+    return name.startswith(LISTENER_PREFIX) or name in AUTHORIZER_SETTINGS
+
+
 def read_properties(path: Path) -> dict[str, str]:
     """Read the settings in a server.properties. As in Kafka, names that may belong to plugins are logged and ignored.
 
@@ -241,7 +246,7 @@ def read_properties(path: Path) -> dict[str, str]:
     except OSError as error:
         raise ConfigError(f"could not read {path}: {error}") from error
     known = broker_settings()
-    for name in [name for name in settings if name not in known and not name.startswith(LISTENER_PREFIX)]:
+    for name in [name for name in settings if name not in known and not _is_special(name)]:
         like = nearest(name, known, MISTYPED)
         if like is not None:
             raise ConfigError(f"{path}: the broker has no setting {name}; did you mean {like}?")

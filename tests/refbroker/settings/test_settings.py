@@ -246,6 +246,10 @@ def test_a_properties_file_gives_settings(tmp_path: Path, caplog: pytest.LogCapt
     settings = read_properties(file)
     assert settings == {"num.partitions": "3", "log.dirs": "/a,/b", "ssl.key.password": "secret"}
     assert BrokerConfig(settings).data_directories == [Path("/a"), Path("/b")]
+    file.write_text(
+        "super.users=User:anne\nallow.everyone.if.no.acl.found=true\nlistener.name.a.ssl.client.auth=none\n"
+    )
+    assert len(read_properties(file)) == 3
     file.write_text("num.partitons=3\n")
     with pytest.raises(
         ConfigError, match=r"server\.properties: the broker has no setting .*did you mean num\.partitions"
@@ -262,7 +266,7 @@ def test_settings_of_plugins_and_of_older_kafkas_are_omitted_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "server.properties"
-    others = ("my.plugin.setting", "zookeeper.session.timeout.ms", "control.plane.listener.name", "super.users")
+    others = ("my.plugin.setting", "zookeeper.session.timeout.ms", "control.plane.listener.name")
     file.write_text("".join(f"{name}=1\n" for name in others) + "listener.name.internal.ssl.client.auth=none\n")
     with caplog.at_level(logging.WARNING):
         settings = read_properties(file)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kclient import Producer
@@ -29,7 +31,7 @@ def test_kafka_acls_adds_lists_and_removes(needs_kafka: None) -> None:
         shown = "(principal=User:anne, host=*, operation=WRITE, permissionType=ALLOW)"
         assert shown in acls("--add", *rule, "--producer")
         assert shown in acls("--list", "--topic", "orders", "--resource-pattern-type", "match")
-        options = {
+        options: dict[str, Any] = {
             "bootstrap_servers": broker.address("SASL_PLAINTEXT"),
             "security_protocol": "SASL_PLAINTEXT",
             "sasl_mechanism": "PLAIN",

@@ -1,5 +1,6 @@
-"""The administration of a cluster: topics, settings, offsets, groups, transactions; blocking and async."""
+"""The administration of a cluster: topics, settings, offsets, groups, transactions, security; blocking and async."""
 
+from kclient.admin.acls import AclBinding, AclBindingFilter
 from kclient.admin.admin import Admin
 from kclient.admin.async_admin import AsyncAdmin
 from kclient.admin.cluster import ClusterDescription
@@ -17,6 +18,7 @@ from kclient.admin.groups import GroupDescription, GroupListing, GroupMember, Gr
 from kclient.admin.offset_resets import OffsetChange, OffsetReset
 from kclient.admin.offsets import OffsetSpec
 from kclient.admin.producers import HangingTransaction, ProducerState
+from kclient.admin.quotas import QuotaEntity, QuotaFilter, QuotaMatch
 from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
 from kclient.admin.transactions import (
     FencedProducer,
@@ -24,8 +26,15 @@ from kclient.admin.transactions import (
     TransactionListing,
     TransactionState,
 )
+from kclient.admin.users import ScramCredentialInfo, ScramDeletion, ScramUpsertion
+from kclient.protocol.acls import AclOperation, AclPermissionType, AclResourceType, PatternType
 
 __all__ = [
+    "AclBinding",
+    "AclBindingFilter",
+    "AclOperation",
+    "AclPermissionType",
+    "AclResourceType",
     "Admin",
     "AlterConfig",
     "AsyncAdmin",
@@ -50,8 +59,15 @@ __all__ = [
     "OffsetReset",
     "OffsetSpec",
     "PartitionLag",
+    "PatternType",
     "ProducerState",
+    "QuotaEntity",
+    "QuotaFilter",
+    "QuotaMatch",
     "ResourceType",
+    "ScramCredentialInfo",
+    "ScramDeletion",
+    "ScramUpsertion",
     "TopicDescription",
     "TopicListing",
     "TransactionDescription",

@@ -12,6 +12,7 @@ from kclient._misuse import refuse_positional
 from kclient.admin.core import AdminCore
 from kclient.admin.methods.cluster import ClusterMethods
 from kclient.admin.methods.groups import GroupMethods
+from kclient.admin.methods.security import SecurityMethods
 from kclient.admin.methods.topics import TopicMethods
 from kclient.admin.methods.transactions import TransactionMethods
 from kclient.config import AdminConfig
@@ -19,8 +20,8 @@ from kclient.options import AdminOptions
 
 
 @documents_options(AdminConfig)
-class Admin(TopicMethods, GroupMethods, TransactionMethods, ClusterMethods):
-    """An admin client for the topics, settings, offsets, groups and transactions of a cluster; threads may share it.
+class Admin(TopicMethods, GroupMethods, TransactionMethods, ClusterMethods, SecurityMethods):
+    """An admin client for topics, settings, groups, transactions and security; threads may share it.
 
         with Admin(bootstrap_servers="localhost:9092") as admin:
             admin.create_topics(NewTopic("orders", num_partitions=6))

@@ -14,6 +14,7 @@ from kclient._misuse import refuse_positional
 from kclient.admin.core import AdminCore
 from kclient.admin.methods.cluster import AsyncClusterMethods
 from kclient.admin.methods.groups import AsyncGroupMethods
+from kclient.admin.methods.security import AsyncSecurityMethods
 from kclient.admin.methods.topics import AsyncTopicMethods
 from kclient.admin.methods.transactions import AsyncTransactionMethods
 from kclient.config import AdminConfig
@@ -22,7 +23,9 @@ from kclient.options import AdminOptions
 
 
 @documents_options(AdminConfig)
-class AsyncAdmin(AsyncTopicMethods, AsyncGroupMethods, AsyncTransactionMethods, AsyncClusterMethods):
+class AsyncAdmin(
+    AsyncTopicMethods, AsyncGroupMethods, AsyncTransactionMethods, AsyncClusterMethods, AsyncSecurityMethods
+):
     """An admin client for asyncio and trio, with the methods of `Admin`; used in one event loop.
 
         async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin:

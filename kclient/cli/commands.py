@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from kclient import __version__, records
-from kclient.cli import configs, consume, groups, produce, topics, transactions
+from kclient.cli import acls, configs, consume, groups, produce, quotas, topics, transactions, users
 from kclient.cli.app import App
 from kclient.cli.connection import RootServers
 
 app = App(
     name="kclient",
-    help="Produce, consume, and manage topics and groups of any Kafka cluster.",
+    help="Produce, consume, and administer any Kafka cluster.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -24,6 +24,9 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(configs.app, name="configs")
 app.add_typer(groups.app, name="groups")
 app.add_typer(transactions.app, name="transactions")
+app.add_typer(acls.app, name="acls")
+app.add_typer(users.app, name="users")
+app.add_typer(quotas.app, name="quotas")
 
 
 def _version(wanted: bool) -> None:
@@ -39,4 +42,4 @@ def _root(
     ] = False,
     servers: RootServers = None,
 ) -> None:
-    """Produce, consume, and manage topics and groups of any Kafka cluster."""
+    """Produce, consume, and administer any Kafka cluster."""

@@ -7,10 +7,19 @@ rules by which ACLs allow or deny an operation (`refbroker.security`).
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Self
 
 
-class AclOperation(IntEnum):
-    """What a principal does to a resource."""
+class _AclNumber(IntEnum):
+    """A number of which later versions of Kafka may have more values; those are UNKNOWN."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls(0)
+
+
+class AclOperation(_AclNumber):
+    """An operation on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -32,7 +41,7 @@ class AclOperation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
-class AclPermissionType(IntEnum):
+class AclPermissionType(_AclNumber):
     """Whether an ACL allows or denies."""
 
     UNKNOWN = 0
@@ -42,7 +51,7 @@ class AclPermissionType(IntEnum):
     ALLOW = 3
 
 
-class AclResourceType(IntEnum):
+class AclResourceType(_AclNumber):
     """What an ACL protects."""
 
     UNKNOWN = 0
@@ -56,7 +65,7 @@ class AclResourceType(IntEnum):
     USER = 7
 
 
-class PatternType(IntEnum):
+class PatternType(_AclNumber):
     """How the resource name of an ACL is compared with the names of resources."""
 
     UNKNOWN = 0

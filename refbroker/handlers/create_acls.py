@@ -8,7 +8,7 @@ Permissions: ALTER on the cluster.
 
 from __future__ import annotations
 
-from kclient.errors import KafkaError, SecurityDisabledError
+from kclient.errors import KafkaError, SecurityDisabledError, UnknownServerError
 from kclient.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import AclServices
@@ -47,4 +47,6 @@ def _refuse(request: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse
 
 
 def _failed(error: KafkaError) -> Result:
-    return Result(error_code=code_of(error), error_message=error.message)
+    # Kafka gives no reason for an unexpected error.
+    message = None if isinstance(error, UnknownServerError) else error.message
+    return Result(error_code=code_of(error), error_message=message)

@@ -10,13 +10,13 @@ import random
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from kclient.errors import InvalidRequestError, KafkaError, PolicyViolationError
+from kclient.errors import InvalidRequestError, KafkaError, PolicyViolationError, UnknownServerError
 from kclient.protocol import Message
 from kclient.protocol.acls import CLUSTER_NAME, AclOperation, AclPermissionType, AclResourceType, PatternType
 from kclient.protocol.messages.create_acls import CreateAclsRequest
 from kclient.protocol.messages.records.metadata_log import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from refbroker.log.checkpoints import random_uuid
-from refbroker.security.acls import Acl, AclFilter, known
+from refbroker.security.acls import Acl, AclFilter
 from refbroker.security.authorizer import Authorizer
 
 MOST_CHANGES = 10_000
@@ -31,8 +31,11 @@ def plan_creations(
     """Return the records that add ACLs, and the error of each creation; one that exists is no error.
 
     Raises:
+        UnknownServerError: an ACL has an element that only filters have; Kafka fails in this way, too.
         PolicyViolationError: the request would add more than 10,000 ACLs.
     """
+    for creation in creations:
+        _check_no_filter(creation)
     added: set[Acl] = set()
     records: list[Message] = []
     errors: list[KafkaError | None] = []
@@ -51,20 +54,27 @@ def plan_creations(
     return records, errors
 
 
+def _check_no_filter(creation: Creation) -> None:
+    """Raise if an element of an ACL is ANY or MATCH, which stand in filters only."""
+    types = (creation.resource_type, creation.operation, creation.permission_type)
+    if AclOperation.ANY in types or creation.resource_pattern_type in (PatternType.ANY, PatternType.MATCH):
+        raise UnknownServerError
+
+
 def _check(creation: Creation) -> KafkaError | None:
     """Return why an ACL cannot be created."""
     if creation.resource_type == AclResourceType.CLUSTER and creation.resource_name != CLUSTER_NAME:
         return InvalidRequestError(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not creation.resource_name:
         return InvalidRequestError("Invalid empty resource name")
-    for what, enum, number, invalid in (
-        ("resourceType", AclResourceType, creation.resource_type, (0, 1)),
-        ("patternType", PatternType, creation.resource_pattern_type, (0, 1, 2)),
-        ("operation", AclOperation, creation.operation, (0, 1)),
-        ("permissionType", AclPermissionType, creation.permission_type, (0, 1)),
+    for what, enum, number in (
+        ("resourceType", AclResourceType, creation.resource_type),
+        ("patternType", PatternType, creation.resource_pattern_type),
+        ("operation", AclOperation, creation.operation),
+        ("permissionType", AclPermissionType, creation.permission_type),
     ):
-        if known(enum, number) in invalid:
-            return InvalidRequestError(f"Invalid {what} {enum(known(enum, number)).name}")
+        if enum(number).name == "UNKNOWN":
+            return InvalidRequestError(f"Invalid {what} UNKNOWN")
     if ":" not in creation.principal:
         return InvalidRequestError(
             f"Could not parse principal from `{creation.principal}` (no colon is present separating the principal "

@@ -81,13 +81,13 @@ class AclFilter(NamedTuple):
             fields.resource_type_filter, fields.pattern_type_filter, fields.operation, fields.permission_type
         )
         return cls(
-            known(AclResourceType, fields.resource_type_filter),
-            known(PatternType, fields.pattern_type_filter),
+            AclResourceType(fields.resource_type_filter),
+            PatternType(fields.pattern_type_filter),
             fields.resource_name_filter,
             fields.principal_filter,
             fields.host_filter,
-            known(AclOperation, fields.operation),
-            known(AclPermissionType, fields.permission_type),
+            AclOperation(fields.operation),
+            AclPermissionType(fields.permission_type),
         )
 
     def matches(self, acl: Acl) -> bool:
@@ -124,8 +124,3 @@ def check_no_unknown(*numbers: int) -> None:
     """
     if AclOperation.UNKNOWN in numbers:
         raise ProtocolError("an ACL or filter in the request has UNKNOWN elements")
-
-
-def known(enum: type[AclOperation | AclPermissionType | AclResourceType | PatternType], number: int) -> int:
-    """Return the number, or UNKNOWN if Kafka does not have it."""
-    return number if number in enum.__members__.values() else 0

@@ -55,6 +55,7 @@ def test_the_commands_of_readme_run_in_order(shell: Shell) -> None:
         shell.run(line)
 
 
+@pytest.mark.refbroker(acls=True)
 @pytest.mark.parametrize(
     "section",
     [
@@ -111,6 +112,7 @@ class Shell:
         """Create the topics, group, transactions and files that the commands use."""
         (self._directory / "input.txt").write_text("one\ntwo\n")
         (self._directory / "lines").write_text("three\n")
+        (self._directory / "password.txt").write_text("secret\n")
         (self._directory / "records.jsonl").write_text('{"key": "k", "value": "v", "partition": 2}\n')
         with Admin(bootstrap_servers=self._servers) as admin:
             admin.create_topics([NewTopic("orders", num_partitions=6), NewTopic("orders-copy", num_partitions=2)])

@@ -142,10 +142,9 @@ def _check_empty(core: AdminCore, group: str, deadline: Deadline) -> Operation[b
         raise error
     description = found.get(group)
     if description is not None and description.state is not GroupState.EMPTY:
-        raise GroupNotEmptyError(
-            f"the group {group!r} is {description.state.value} and has {len(description.members)} members; its "
-            "offsets can be reset when they are stopped"
-        )
+        number = len(description.members)
+        advice = "stop them, and reset the offsets then" if number else "try again when its rebalance has ended"
+        raise GroupNotEmptyError(f"the group {group!r} is {description.state.value} and has {number} members; {advice}")
     return error is None
 
 

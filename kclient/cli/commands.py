@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Annotated
 
 import typer
@@ -31,7 +32,7 @@ app.add_typer(quotas.app, name="quotas")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"kclient {__version__} ({records.IMPLEMENTATION} records)")
+        typer.echo(f"kclient {__version__} ({records.IMPLEMENTATION} modules, Python {platform.python_version()})")
         raise typer.Exit
 
 

@@ -158,7 +158,8 @@ def reset(
             csv.writer(sys.stdout, lineterminator="\n").writerows((*key, change.after) for key, change in found.items())
     else:
         output.table(columns, rows, numbers=columns[1:])
-    output.remark("done" if execute else "nothing was changed; pass --execute to make the change")
+    if not execute and not export:
+        output.notice("nothing was changed; pass --execute to make the change")
     raise_if(error)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -244,4 +245,6 @@ def test_at_a_terminal_records_stand_alone_in_their_lines(cli: Cli, topic: str) 
 
 
 def test_the_version_names_the_implementation(cli: Cli) -> None:
-    assert cli("--version").decode().strip() == f"kclient {__version__} ({records.IMPLEMENTATION} records)"
+    assert cli("--version").decode().strip() == (
+        f"kclient {__version__} ({records.IMPLEMENTATION} modules, Python {platform.python_version()})"
+    )

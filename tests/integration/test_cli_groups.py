@@ -75,7 +75,9 @@ def test_a_reset_is_only_shown_without_execute(
     cli: Cli, admin: Admin, group: str, topic: str, arguments: list[str], after: int
 ) -> None:
     planned = "".join(f"{topic}\t{number}\t4\t{after}\n" for number in range(2)).encode()
-    assert cli("groups", "reset", group, *arguments) == planned
+    dry_run = cli.run("groups", "reset", group, *arguments)
+    assert (dry_run.returncode, dry_run.stdout) == (0, planned)
+    assert dry_run.stderr == b"kclient: nothing was changed; pass --execute to make the change\n"
     assert set(admin.list_group_offsets(group)[group].values()) == {OffsetAndMetadata(4)}
     assert cli("groups", "reset", group, *arguments, "--execute") == planned
     assert set(admin.list_group_offsets(group)[group].values()) == {OffsetAndMetadata(after)}
@@ -90,7 +92,7 @@ def test_a_reset_goes_through_a_file(cli: Cli, admin: Admin, group: str, topic: 
 
 
 def test_a_reset_may_be_of_some_partitions(cli: Cli, group: str, topic: str) -> None:
-    shown = cli("groups", "reset", group, "--to-offset", "1", "--topic", f"{topic}:1", "--json")
+    shown = cli("groups", "reset", group, "--to-offset", "1", "--topic", f"{topic}:1", "--json", "--execute")
     assert json.loads(shown) == [{"topic": topic, "partition": 1, "before": 4, "after": 1}]
 
 

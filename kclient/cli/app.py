@@ -1,12 +1,19 @@
-"""The typer application to which commands are added. Its `--help` shows no type for flags, which take no value."""
+"""The typer application to which commands are added.
+
+Each of its commands has `--profile`. Its `--help` shows no type for flags, which take no value.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from kclient.cli.profiles import Profile
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,4 +46,26 @@ class App(typer.Typer):
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[F], F]:
         """See typer.Typer.command."""
-        return super().command(name, cls=Command, **settings)
+        add = super().command(name, cls=Command, **settings)
+
+        def decorate(function: F) -> F:
+            add(_with_profile(function))
+            return function
+
+        return decorate
+
+
+def _with_profile(function: F) -> F:
+    """Return a command with the parameter of --profile, whose callback keeps the value."""
+    hints = get_type_hints(function, include_extras=True) | {"profile": Profile}
+    signature = inspect.signature(function)
+    own = [each.replace(annotation=hints[name]) for name, each in signature.parameters.items()]
+    profile = inspect.Parameter("profile", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Profile)
+
+    @functools.wraps(function)
+    def run(*arguments: Any, profile: str | None, **options: Any) -> Any:
+        return function(*arguments, **options)
+
+    run.__annotations__ = hints
+    run.__signature__ = signature.replace(parameters=[*own, profile])  # type: ignore[attr-defined]
+    return cast("F", run)

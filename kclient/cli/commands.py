@@ -11,6 +11,7 @@ from kclient import __version__, records
 from kclient.cli import acls, configs, consume, groups, produce, quotas, topics, transactions, users
 from kclient.cli.app import App
 from kclient.cli.connection import RootServers
+from kclient.cli.profiles import Profile
 
 app = App(
     name="kclient",
@@ -42,5 +43,6 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
     servers: RootServers = None,
+    profile: Profile = None,
 ) -> None:
     """Produce, consume, and administer any Kafka cluster."""

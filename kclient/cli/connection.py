@@ -11,6 +11,7 @@ import typer
 
 from kclient._properties import read_properties
 from kclient.admin import Admin
+from kclient.cli.profiles import profile_options
 from kclient.config import AdminConfig, ClientConfig, dotted_name
 
 BOOTSTRAP_VARIABLE = "KCLIENT_BOOTSTRAP_SERVERS"
@@ -26,8 +27,8 @@ def _or_of_all(context: typer.Context, servers: str | None) -> str | None:
 
 _WHERE = {
     "metavar": "HOST:PORT,...",
-    "help": f"The cluster. Default: bootstrap.servers of --set or --properties, {BOOTSTRAP_VARIABLE} in the "
-    "environment, localhost:9092.",
+    "help": "The cluster. Default: bootstrap.servers of --set, --properties or --profile, "
+    f"{BOOTSTRAP_VARIABLE} in the environment, localhost:9092.",
 }
 
 RootServers = Annotated[str | None, typer.Option("--bootstrap-servers", "-b", **_WHERE)]
@@ -48,7 +49,7 @@ def options(
 ) -> dict[str, Any]:
     """Return the options of a client, by Kafka's dotted names.
 
-    --set and --bootstrap-servers override the file; the file overrides the environment.
+    --set and --bootstrap-servers override the file or the profile, which overrides the environment.
 
     Raises:
         typer.BadParameter: a --set is not OPTION=VALUE, or names another cluster than --bootstrap-servers does.
@@ -62,6 +63,7 @@ def options(
     found: dict[str, Any] = {}
     if environment := os.environ.get(BOOTSTRAP_VARIABLE):
         found[_SERVERS] = environment
+    found |= profile_options(config, has_properties=properties is not None)
     if properties:
         found |= read_properties(properties)
     found |= given

@@ -77,6 +77,8 @@ APIS: dict[int, Api] = {
     45: Api("alter_partition_reassignments", 0, 1),
     46: Api("list_partition_reassignments", 0, 0),
     47: Api("offset_delete", 0, 0),
+    48: Api("describe_client_quotas", 0, 1),
+    49: Api("alter_client_quotas", 0, 1),
     50: Api("describe_user_scram_credentials", 0, 0),
     51: Api("alter_user_scram_credentials", 0, 0),
     55: Api("describe_quorum", 0, 2),

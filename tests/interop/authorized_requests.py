@@ -478,6 +478,22 @@ _MAKERS: dict[str, Callable[[_Choice], Message]] = {
             for name in choice.topics()
         ],
     ),
+    "DescribeClientQuotas": lambda choice: _new(
+        "DescribeClientQuotas",
+        components=[_of("DescribeClientQuotas", "ComponentData", entity_type="user", match="nobody")],
+    ),
+    "AlterClientQuotas": lambda choice: _new(
+        "AlterClientQuotas",
+        entries=[
+            _of(
+                "AlterClientQuotas",
+                "EntryData",
+                entity=[_of("AlterClientQuotas", "EntityData", entity_type="user", entity_name=name)],
+                ops=[_of("AlterClientQuotas", "OpData", key="producer_byte_rate", value=1.5, remove=name == "nobody")],
+            )
+            for name in ("nobody", "fractional")
+        ],
+    ),
     "DescribeUserScramCredentials": lambda choice: _new(
         "DescribeUserScramCredentials", users=[_of("DescribeUserScramCredentials", "UserName", name="nobody")]
     ),

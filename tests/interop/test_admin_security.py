@@ -110,7 +110,6 @@ def test_users(admin: Admin) -> None:
     assert outcome(lambda: admin.describe_user_scram_credentials("anne"))[1]["anne"][0] == "ResourceNotFoundError"
 
 
-@pytest.mark.parametrize("admin", ["kafka"], indirect=True)
 def test_quotas(admin: Admin) -> None:
     anne, default, both = QuotaEntity("anne"), QuotaEntity(""), QuotaEntity("anne", "app")
     address = QuotaEntity(ip="127.0.0.1")

@@ -42,6 +42,7 @@ from refbroker.metadata.publisher import Publisher
 from refbroker.metadata.registration import registration_records
 from refbroker.metadata.topic_creation import AutoTopicCreation
 from refbroker.metrics.counters import BrokerMetrics
+from refbroker.quotas.client_quotas import ClientQuotas
 from refbroker.runtime.clock import Clock
 from refbroker.security.authorizer import Authorizer
 
@@ -69,6 +70,7 @@ class BrokerParts:
         markers: writes the markers of transactions.
         verifier: checks that partitions belong to a transaction.
         authorizer: decides what clients may do; None if every client may do everything.
+        quotas: limits how much clients use.
         failed: completes with the reason when a disk that the broker depends on has failed.
     """
 
@@ -92,6 +94,7 @@ class BrokerParts:
     markers: MarkerWriter
     verifier: PartitionVerifier
     authorizer: Authorizer | None
+    quotas: ClientQuotas
     failed: asyncio.Future[KafkaStorageError]
 
     @property
@@ -205,6 +208,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         markers=markers,
         verifier=PartitionVerifier(config, partitions, transactions),
         authorizer=Authorizer.from_settings(config.static),
+        quotas=ClientQuotas(image, config, clock),
         failed=failed,
     )
 
@@ -222,6 +226,8 @@ def _load(parts: BrokerParts, files: Files) -> None:
     if parts.authorizer is not None:
         parts.authorizer.follow(image.acls.values())
         metadata.listeners.append(parts.authorizer.follow)
+    parts.quotas.load()
+    metadata.listeners.append(parts.quotas.follow)
     publisher.catch_up()
     metadata.listeners.append(publisher.publish)
     metadata.begin_epoch()

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kclient.errors import ProtocolError
 from kclient.protocol import Message
+from refbroker.quotas.client_quotas import RequestQuota
 from refbroker.security.authorizer import Access
 from refbroker.security.principals import Principal
 from refbroker.security.sasl import Authenticator
@@ -43,6 +44,9 @@ class ClientConnection(Protocol):
     def warn(self, what: str) -> None:
         """Log what is wrong with the connection, unless that was logged recently."""
 
+    def hold(self, until: asyncio.Future[None]) -> None:
+        """Read no further request until a future completes."""
+
     def ignore(self) -> None:
         """Discard all further input until the client disconnects."""
 
@@ -58,6 +62,7 @@ class Context(Generic[S]):
         version: of the API.
         client_id: the client id in the request header.
         access: what the client may do.
+        quota: how much it may use.
     """
 
     broker: S
@@ -65,6 +70,7 @@ class Context(Generic[S]):
     version: int
     client_id: str | None
     access: Access
+    quota: RequestQuota
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from collections import Counter
 from kclient.errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol import Message
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from kclient.protocol.messages.records.metadata_log import PartitionRecord
 from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.topics import plan_partitions
@@ -20,6 +21,7 @@ from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import ALTER_TOPIC
 
 Result = CreatePartitionsResponse.CreatePartitionsTopicResult
+FIRST_WITH_STRICT_QUOTA = 3
 
 
 def handle(context: Context[ControllerServices], request: CreatePartitionsRequest) -> CreatePartitionsResponse | Change:
@@ -37,9 +39,14 @@ def handle(context: Context[ControllerServices], request: CreatePartitionsReques
             refusal = context.access.refusal(ALTER_TOPIC, name)
             if refusal is not None:
                 raise refusal
-            records += plan_partitions(
+            planned = plan_partitions(
                 context.broker.controller, name, topic.count, assignments, room=room - len(records)
             )
+            context.quota.record_mutations(
+                sum(isinstance(record, PartitionRecord) for record in planned),
+                strict=context.version >= FIRST_WITH_STRICT_QUOTA,
+            )
+            records += planned
         except KafkaError as error:
             # Kafka sends a message with every other error.
             text = None if isinstance(error, UnknownTopicOrPartitionError) else error.message

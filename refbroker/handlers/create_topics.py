@@ -27,6 +27,7 @@ from refbroker.security.permissions import CREATE_CLUSTER, CREATE_TOPIC, DESCRIB
 from refbroker.settings.effective import topic_values
 
 Result = CreateTopicsResponse.CreatableTopicResult
+FIRST_WITH_STRICT_QUOTA = 6
 
 
 def handle(context: Context[ControllerServices], request: CreateTopicsRequest) -> CreateTopicsResponse | Change:
@@ -51,6 +52,7 @@ def handle(context: Context[ControllerServices], request: CreateTopicsRequest) -
     for topic in wanted:
         try:
             plan = plan_topic(context.broker.controller, _new_topic(topic), made, room=room - len(records))
+            context.quota.record_mutations(plan.num_partitions, strict=context.version >= FIRST_WITH_STRICT_QUOTA)
         except KafkaError as error:
             results.append(_refusal(topic.name, error))
         else:

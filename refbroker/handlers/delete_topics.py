@@ -16,6 +16,7 @@ from uuid import UUID
 from kclient.errors import (
     InvalidRequestError,
     KafkaError,
+    ThrottlingQuotaExceededError,
     TopicAuthorizationError,
     TopicDeletionDisabledError,
     UnknownTopicIdError,
@@ -34,6 +35,7 @@ from refbroker.security.permissions import DELETE_CLUSTER, DELETE_TOPIC, DESCRIB
 Result = DeleteTopicsResponse.DeletableTopicResult
 NO_ID = UUID(int=0)
 FIRST_WITH_DISABLED_ERROR = 3
+FIRST_WITH_STRICT_QUOTA = 5
 
 
 def handle(context: Context[ControllerServices], request: DeleteTopicsRequest) -> DeleteTopicsResponse | Change:
@@ -62,6 +64,11 @@ def handle(context: Context[ControllerServices], request: DeleteTopicsRequest) -
             results.append(_failed(shown, topic_id, error))
             continue
         if topic.topic_id not in by_name & by_id:
+            try:
+                context.quota.record_mutations(len(topic.partitions), strict=context.version >= FIRST_WITH_STRICT_QUOTA)
+            except ThrottlingQuotaExceededError as error:
+                results.append(_failed(topic.name, topic.topic_id, error))
+                continue
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
             results.append(Result(name=topic.name, topic_id=topic.topic_id))
         elif name is not None:

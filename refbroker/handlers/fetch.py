@@ -151,9 +151,10 @@ class _Fetch:
         self._session = session
         self._incremental = incremental
         self._epoch = NO_SESSION if session is None else session.epoch
-        self._max_bytes = min(request.max_bytes, context.broker.config.fetch_max_bytes)
-        self._min_bytes = request.min_bytes
         self._is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
+        most = float("inf") if self._is_follower else context.quota.fetch_limit()
+        self._max_bytes = int(min(request.max_bytes, context.broker.config.fetch_max_bytes, most))
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
         committed = request.isolation_level == READ_COMMITTED
         self._isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
         self._hints = self._new_hints()
@@ -300,6 +301,9 @@ class _Fetch:
         if self._session is not None and self._session.epoch != self._epoch:
             # The same request has arrived on another connection, and advanced the session while this one waited.
             return FetchResponse(error_code=InvalidFetchSessionEpochError.code, session_id=session_id)
+        if not self._is_follower and self._context.quota.record_fetch(self.size):
+            # What was read is read again by the next request.
+            return FetchResponse(session_id=session_id)
         for given in self._given:
             self._context.broker.metrics.fetched(given)
         topics: list[FetchResponse.FetchableTopicResponse] = []

@@ -106,7 +106,9 @@ def _auto_create(
         if room is None:
             room = broker.controller.room_for_files()
         try:
-            records += plan_topic(broker.controller, NewTopic(name), room=room - len(records)).records
+            plan = plan_topic(broker.controller, NewTopic(name), room=room - len(records))
+            context.quota.record_mutations(plan.num_partitions, strict=False)
+            records += plan.records
         except KafkaError as error:
             # The client gets the same error as for a topic that is being created, and repeats the request.
             logger.warning("cannot create topic %s, which a client has asked for: %s", name, error)

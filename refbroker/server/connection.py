@@ -111,6 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         self._end = 0
         self._needed = 0
         self._waiting: asyncio.Future[Any] | None = None
+        self._hold: asyncio.Future[None] | None = None
         self._sending: asyncio.Task[None] | None = None
         self._blocked = False
         self._unsent = False
@@ -165,6 +166,8 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting.cancel()
         if self._sending is not None:
             self._sending.cancel()
+        if self._hold is not None:
+            self._hold.cancel()
         if self._login_deadline is not None:
             self._login_deadline.cancel()
         if was_open and self._end > self._start and exc is None and not self.is_busy:
@@ -221,7 +224,16 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_busy(self) -> bool:
         """Whether the next request has to wait."""
-        return self._blocked or self._waiting is not None or self._sending is not None
+        return self._blocked or self._waiting is not None or self._sending is not None or self._hold is not None
+
+    def hold(self, until: asyncio.Future[None]) -> None:
+        """Handle no further request until a future completes, as after a response with a throttle time."""
+        self._hold = until
+        until.add_done_callback(self._released)
+
+    def _released(self, held: asyncio.Future[None]) -> None:
+        self._hold = None
+        self._proceed()
 
     def shrink(self) -> None:
         """Release memory while the connection is idle."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from kclient.errors import ProtocolError
@@ -18,8 +19,11 @@ from refbroker.handlers.context import Change, ClientConnection, Context, ErrorF
 from refbroker.handlers.registry import Found, find
 from refbroker.handlers.services import BrokerServices
 from refbroker.metrics.requests import RequestStats
+from refbroker.quotas.client_quotas import UNLIMITED, LimitedRequest, RequestQuota
 from refbroker.security.authorizer import FULL_ACCESS, Access
 from refbroker.server.services import ServerServices
+
+_PRODUCE = 0
 
 
 class PendingResponse(NamedTuple):
@@ -29,6 +33,7 @@ class PendingResponse(NamedTuple):
     version: int
     correlation_id: int
     stats: RequestStats
+    throttle: Callable[[Message | None], None] | None = None
 
     def encode(self) -> list[Any] | None:
         """Return the parts of the response when it is available; None when there is no response.
@@ -37,9 +42,10 @@ class PendingResponse(NamedTuple):
             KafkaError: the handler's error.
         """
         reply: Reply = self.future.result()
-        if reply is None:
-            return None
-        return encode_response(_counted(reply, self.stats), self.version, self.correlation_id)
+        message = None if reply is None else _counted(reply, self.stats)
+        if self.throttle is not None:
+            self.throttle(message)
+        return None if message is None else encode_response(message, self.version, self.correlation_id)
 
 
 class Received(NamedTuple):
@@ -86,6 +92,7 @@ class Dispatcher:
         self._interceptor = interceptor
         self._stats = broker.metrics.requests
         self._authorizer = broker.authorizer
+        self._quotas = broker.quotas
 
     def handle(
         self, connection: ClientConnection, frame: memoryview
@@ -116,18 +123,49 @@ class Dispatcher:
         if self._authorizer is not None:
             host = host_of(connection.peer)
             access = self._authorizer.access(connection.principal, host.removeprefix("/"), header.request_api_key)
-        context: Context[BrokerServices] = Context(self._broker, connection, version, header.client_id, access)
+        quota: RequestQuota = UNLIMITED
+        throttle: Callable[[Message | None], None] | None = None
+        if self._quotas.is_active:
+            limited = quota = self._quotas.of_request(connection.principal.name, header.client_id or "")
+            throttle = partial(self._throttle, connection, limited, request, len(frame))
+        context: Context[BrokerServices] = Context(self._broker, connection, version, header.client_id, access, quota)
         if self._interceptor is not None and self._interceptor.is_active:
             received = Received(context, request, body, header.correlation_id, stats)
             intercepted = self._interceptor.intercept(received, self._later(handler, context))
             if intercepted is not None:
-                return stats, intercepted
+                return stats, intercepted._replace(throttle=throttle)
         reply = self._carry_out(handler, context, request)
-        if reply is None:
-            return stats, None
         if isinstance(reply, asyncio.Future):
-            return stats, PendingResponse(reply, version, header.correlation_id, stats)
-        return stats, encode_response(_counted(reply, stats), version, header.correlation_id)
+            if throttle is not None:
+                limited.record_time()
+            return stats, PendingResponse(reply, version, header.correlation_id, stats, throttle)
+        message = None if reply is None else _counted(reply, stats)
+        if throttle is not None:
+            throttle(message)
+        return stats, None if message is None else encode_response(message, version, header.correlation_id)
+
+    def _throttle(
+        self,
+        connection: ClientConnection,
+        quota: LimitedRequest,
+        request: Message,
+        size: int,
+        response: Message | None,
+    ) -> None:
+        """Record what a request has used; if that is too much, tell the client, and hold its connection (KIP-219).
+
+        Parameters:
+            size: bytes of the request.
+            response: the response, before it is encoded; None if the client expects none.
+        """
+        if request.api_key == _PRODUCE:
+            quota.record_produce(size)
+        if response is not None:
+            quota.record_time()
+        if quota.throttle_ms > 0:
+            if response is not None and hasattr(response, "throttle_time_ms"):
+                response.throttle_time_ms = quota.throttle_ms
+            connection.hold(self._quotas.clock.wake_after(quota.throttle_ms))
 
     def _carry_out(
         self, handler: Found, context: Context[BrokerServices], request: Message

@@ -7,6 +7,7 @@ from typing import Protocol
 from refbroker.handlers.services import BrokerServices
 from refbroker.log.compaction.manager import LogCleaner
 from refbroker.metadata.log import MetadataLog
+from refbroker.quotas.client_quotas import ClientQuotas
 
 
 class ServerServices(BrokerServices, Protocol):
@@ -15,6 +16,10 @@ class ServerServices(BrokerServices, Protocol):
     @property
     def cleaner(self) -> LogCleaner:
         """Compacts logs."""
+
+    @property
+    def quotas(self) -> ClientQuotas:
+        """Limits how much clients use."""
 
     @property
     def metadata(self) -> MetadataLog:

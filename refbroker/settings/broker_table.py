@@ -52,8 +52,8 @@ controller.quorum.fetch.timeout.ms int 2000 0.. -
 controller.quorum.request.timeout.ms int 2000 0.. -
 controller.quorum.retry.backoff.ms int 20 0.. -
 controller.quorum.voters list "" * -
-controller.quota.window.num int 11 1.. -
-controller.quota.window.size.seconds int 1 1.. -
+controller.quota.window.num int 11 1.. A
+controller.quota.window.size.seconds int 1 1.. A
 controller.socket.timeout.ms int 30000 * -
 cordoned.log.dirs list "" * AD
 create.topic.policy.class.name class null * -
@@ -212,8 +212,8 @@ producer.id.expiration.ms int 86400000 1.. AD
 producer.purgatory.purge.interval.requests int 1000 * -
 queued.max.request.bytes long -1 * -
 queued.max.requests int 500 1.. -
-quota.window.num int 11 1.. -
-quota.window.size.seconds int 1 1.. -
+quota.window.num int 11 1.. A
+quota.window.size.seconds int 1 1.. A
 remote.fetch.max.wait.ms int 500 1.. D
 remote.list.offsets.request.timeout.ms long 30000 1.. D
 remote.log.index.file.cache.total.size.bytes long 1073741824 1.. D

@@ -51,6 +51,8 @@ _BROKER = {
     "connections.max.idle.ms": "The time after which an idle connection is closed, in milliseconds.",
     "cordoned.log.dirs": "The data directories that get no new partitions; * for all of them.",
     "default.replication.factor": "The default number of replicas of new topics.",
+    "controller.quota.window.num": "The number of samples of a controller mutation quota.",
+    "controller.quota.window.size.seconds": "The length of a sample of a controller mutation quota, in seconds.",
     "delete.topic.enable": "Whether topics can be deleted.",
     "fetch.max.bytes": "The largest number of bytes of records in one fetch response.",
     "group.consumer.assignment.interval.ms": "The shortest time between two assignments of a consumer group, in "
@@ -120,6 +122,8 @@ _BROKER = {
     "producer.id.expiration.ms": "How long an idle producer id is kept, in milliseconds.",
     "socket.listen.backlog.size": "The largest number of connections that wait to be accepted.",
     "socket.receive.buffer.bytes": "The size of the sockets' receive buffers; -1 for the default of the system.",
+    "quota.window.num": "The number of samples of a client quota.",
+    "quota.window.size.seconds": "The length of a sample of a client quota, in seconds.",
     "socket.request.max.bytes": "The largest request, in bytes.",
     "socket.send.buffer.bytes": "The size of the sockets' send buffers; -1 for the default of the system.",
     "sasl.enabled.mechanisms": "The mechanisms of a listener with SASL; PLAIN and the two of SCRAM are implemented.",

@@ -107,7 +107,8 @@ class Broker:
             InconsistentClusterIdError: a data directory belongs to another cluster or node.
         """
         config.check_runnable()
-        tls, sasl = tls_listeners(config), sasl_listeners(config)
+        clock = clock or Clock()
+        tls, sasl = tls_listeners(config), sasl_listeners(config, clock)
         config.log_stored()
         raise_file_limit()
         files = files or Files()
@@ -118,7 +119,7 @@ class Broker:
             for name, host, port in config.listeners.all:
                 bound[name] = (listeners or SocketListeners()).bind(host, port, config.static)
             ports = {name: listener.port for name, listener in bound.items()}
-            parts = build(config, clock or Clock(), files, rng or random.SystemRandom(), ports)
+            parts = build(config, clock, files, rng or random.SystemRandom(), ports)
         except BaseException:
             for listener in bound.values():
                 listener.close()

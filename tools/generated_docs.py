@@ -211,7 +211,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "producer methods": partial(_methods, "kclient", "Producer", "kclient.producer.accumulator:SendPath"),
     "consumer methods": partial(_methods, "kclient", "Consumer"),
     "admin methods": partial(_methods, "kclient", "Admin"),
-    "connection states": partial(_state_table, "kclient.net.connection"),
+    "connection states": partial(_state_table, "kclient.net.connection_states"),
     "link states": partial(_state_table, "kclient.net.link"),
     "connectivity states": partial(_state_table, "kclient.net.connectivity"),
     "RefBroker methods": partial(_methods, "refbroker.testing", "RefBroker"),

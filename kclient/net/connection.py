@@ -1,13 +1,13 @@
 """One connection to one broker: it is set up step by step, then carries requests and responses.
 
 Responses arrive in the order of the requests. Any other response, or a request without a response in time, closes the
-connection, and all requests in flight fail. Elsewhere: reconnecting, choosing a broker (`nodes`), sockets
+connection, and all requests in flight fail. Before a session of SASL ends, the connection waits for outstanding
+responses, authenticates again, and continues (KIP-368). Elsewhere: reconnecting, choosing a broker (`nodes`), sockets
 (`transport`).
 """
 
 from __future__ import annotations
 
-import enum
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,6 +24,7 @@ from kclient.errors import (
     ProtocolError,
 )
 from kclient.metrics import Counter, Histogram
+from kclient.net.connection_states import BEING_MADE, IN_USE, STATES, Event, State
 from kclient.net.events import CLOSED, CONNECTED, FRAME, SENT, TLS_STARTED, BadFrame, PeerClosed
 from kclient.net.failures import api_name, error_for_request
 from kclient.net.handshake import ApiRanges, Ask, Exchange, Setup, Step
@@ -35,7 +36,6 @@ from kclient.protocol.frames import (
     peek_correlation_id,
     response_header_version,
 )
-from kclient.state_machine import StateTable
 
 _log = logging.getLogger(__name__)
 
@@ -43,47 +43,6 @@ SETUP_FRAME_LIMIT = 1 << 20
 """Bytes. No response during set-up is that large, but a peer that is not a Kafka broker may announce any size."""
 FRAME_LIMIT = 0x7FFFFFFF
 _LAST_CORRELATION_ID = 0x7FFFFFFF
-
-
-class State(enum.Enum):
-    """The states of a connection."""
-
-    NEW = "new"
-    CONNECTING = "connecting"
-    TLS_HANDSHAKE = "TLS handshake"
-    SETTING_UP = "setting up"
-    READY = "ready"
-    CLOSED = "closed"
-
-
-class Event(enum.Enum):
-    """The events that change the state of a connection."""
-
-    CONNECT = "connect"
-    START_TLS = "start TLS"
-    CONNECTED = "connected"
-    SET_UP = "set up"
-    CLOSE = "close"
-
-
-STATES = StateTable(
-    "connection",
-    {
-        State.NEW: {Event.CONNECT: State.CONNECTING, Event.CLOSE: State.CLOSED},
-        State.CONNECTING: {
-            Event.START_TLS: State.TLS_HANDSHAKE,
-            Event.CONNECTED: State.SETTING_UP,
-            Event.CLOSE: State.CLOSED,
-        },
-        State.TLS_HANDSHAKE: {Event.CONNECTED: State.SETTING_UP, Event.CLOSE: State.CLOSED},
-        State.SETTING_UP: {Event.SET_UP: State.READY, Event.CLOSE: State.CLOSED},
-        State.READY: {Event.CLOSE: State.CLOSED},
-        State.CLOSED: {},
-    },
-)
-
-
-_BEING_MADE = frozenset({State.CONNECTING, State.TLS_HANDSHAKE, State.SETTING_UP})
 
 
 class Peer(NamedTuple):
@@ -162,6 +121,7 @@ class Connection:
         self._steps = iter(steps)
         self._setup = Setup(peer.name, software_version)
         self._setup_timeout = 0.0
+        self._reauthenticate_at = NEVER
         self._asked: Ask | None = None
         self._exchange: Exchange | None = None
         self._client_id = client_id
@@ -176,6 +136,10 @@ class Connection:
     def ranges(self) -> ApiRanges:
         """The versions that the broker accepts."""
         return self._setup.ranges
+
+    def has_room(self, max_in_flight: int) -> bool:
+        """Return whether a request may be written now."""
+        return self.state is State.READY and self.load < max_in_flight
 
     def open(
         self, connect: Callable[[Address, Connection], Channel], address: Address, timeout: float, now: float
@@ -248,7 +212,7 @@ class Connection:
 
     def check(self, now: float) -> None:
         """Close the connection if something took too long."""
-        if self.state in _BEING_MADE:
+        if self.state in BEING_MADE or self.state is State.REAUTHENTICATING:
             if now >= self.deadline:
                 self.close(self._setup_timed_out(), now)
             return
@@ -256,7 +220,13 @@ class Connection:
         if late:
             self._fail(late, now)
             return
-        self.deadline = min((entry.deadline for entry in (*self.in_flight, *self.unsent)), default=NEVER)
+        if now >= self._reauthenticate_at and self.state is State.READY:
+            self._reauthenticate_at = NEVER
+            self._change(Event.SESSION_ENDS)
+            if self._reauthenticate_if_drained(now):
+                return
+        pending = min((entry.deadline for entry in (*self.in_flight, *self.unsent)), default=NEVER)
+        self.deadline = min(pending, self._reauthenticate_at)
 
     def close(
         self, error: KafkaError, now: float, culprits: dict[int, KafkaError] | None = None, *, tell_owner: bool = True
@@ -292,13 +262,14 @@ class Connection:
         if self.state is State.CLOSED:
             return
         if event == FRAME:
-            if self.state is State.READY:
+            if self.state in IN_USE:
                 self._answer(value, now)
             else:
                 self._setup_frame(value, now)
         elif event == SENT:
             sent, self.unsent = self.unsent, []
             self.load -= len(sent)
+            self._reauthenticate_if_drained(now)
             self._owner.connection_has_room(self, now)
             for entry in sent:
                 entry.request.on_response(None, now)
@@ -331,6 +302,7 @@ class Connection:
             return
         self.in_flight.popleft()
         self.load -= 1
+        self._reauthenticate_if_drained(now)
         self._owner.connection_has_room(self, now)
         metrics.latency.record((now - entry.sent_at) * 1000.0)
         request.on_response(response, now)
@@ -356,14 +328,34 @@ class Connection:
     def _next_step(self, now: float) -> None:
         step = next(self._steps, None)
         if step is None:
-            self._change(Event.SET_UP)
-            self.deadline = NEVER
-            if self._channel is not None:
-                self._channel.frame_limit = FRAME_LIMIT
-            self._owner.connection_ready(self, now)
+            self._set_up(now)
             return
         self._exchange = step(self._setup)
         self._advance(None, now)
+
+    def _set_up(self, now: float) -> None:
+        was_ready = self.state is State.REAUTHENTICATING
+        self._change(Event.SET_UP)
+        lifetime = self._setup.reauthenticate_after
+        self.deadline = self._reauthenticate_at = NEVER if lifetime is None else now + lifetime
+        if self._channel is not None:
+            self._channel.frame_limit = FRAME_LIMIT
+        if was_ready:
+            _log.debug("authenticated again to %s", self.peer.name)
+            self._owner.connection_has_room(self, now)
+        else:
+            self._owner.connection_ready(self, now)
+
+    def _reauthenticate_if_drained(self, now: float) -> bool:
+        """Begin to authenticate again when the last outstanding response has arrived; return whether that began."""
+        step = self._setup.reauthenticate
+        if self.state is not State.DRAINING or self.load or step is None:
+            return False
+        self._change(Event.DRAINED)
+        self.deadline = now + self._setup_timeout
+        self._exchange = step(self._setup)
+        self._advance(None, now)
+        return True
 
     def _advance(self, body: memoryview | None, now: float) -> None:
         if self._exchange is None or self._channel is None:
@@ -389,7 +381,7 @@ class Connection:
             self.close(self._not_kafka("bytes before any request"), now)
             return
         expected = self._next_id
-        self._next_id += 1
+        self._next_id = 0 if expected == _LAST_CORRELATION_ID else expected + 1
         self._asked = None
         try:
             body = self._body(frame, type(ask.message), ask.version, expected)
@@ -442,7 +434,7 @@ class Connection:
     def _why_closed(self, reason: Exception) -> KafkaError:
         if isinstance(reason, KafkaError):
             return reason
-        setting_up = self.state in _BEING_MADE
+        setting_up = self.state in BEING_MADE
         if isinstance(reason, BadFrame):
             if setting_up:
                 return self._not_kafka(describe_stranger(reason.head))

@@ -99,12 +99,16 @@ class Setup:
     Attributes:
         broker: the peer's name in errors.
         ranges: the supported versions, once ApiVersions was answered.
+        reauthenticate_after: the seconds after which to run `reauthenticate`; None if the session does not end.
+        reauthenticate: the step that authenticates the client again.
     """
 
     def __init__(self, broker: str, software_version: str) -> None:
         self.broker = broker
         self.software_version = software_version
         self.ranges = ApiRanges(broker)
+        self.reauthenticate_after: float | None = None
+        self.reauthenticate: Step | None = None
 
 
 Exchange = Generator[Ask, memoryview, None]

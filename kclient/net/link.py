@@ -21,7 +21,8 @@ from kclient.config.security import LISTENERS
 from kclient.errors import BrokerConnectionError, DisconnectedError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
 from kclient.net.backoff import Backoff
-from kclient.net.connection import Connection, ConnectionMetrics, Peer, State
+from kclient.net.connection import Connection, ConnectionMetrics, Peer
+from kclient.net.connection_states import State
 from kclient.net.events import Handler
 from kclient.net.failures import api_name, error_for_request
 from kclient.net.handshake import Step
@@ -209,7 +210,7 @@ class Link:
     def has_room(self) -> bool:
         """Whether a request would be written immediately, provided that the link is ready."""
         connection = self.connection
-        return not self.waiting and (connection is None or connection.load < self._settings.max_in_flight)
+        return not self.waiting and (connection is None or connection.has_room(self._settings.max_in_flight))
 
     def send(self, waiting: PendingRequest, now: float) -> None:
         """Write a request, or keep it until that is possible."""
@@ -349,7 +350,7 @@ class Link:
 
     def _write_waiting(self, now: float) -> None:
         connection = self.connection
-        while self.waiting and connection is not None and connection.load < self._settings.max_in_flight:
+        while self.waiting and connection is not None and connection.has_room(self._settings.max_in_flight):
             connection.send(*self.waiting.popleft(), now)
 
     def _connect_next(self, error: KafkaError | None, now: float) -> None:

@@ -1,10 +1,13 @@
 """The set-up step that authenticates a client with SASL: SaslHandshake, then SaslAuthenticate until both sides agree.
 
-Not implemented: SaslHandshake version 0, of brokers before Kafka 1.0; authenticating again before a session ends.
-Elsewhere: the messages within the requests (`kclient.security.sasl`). Source: KIP-43, KIP-152.
+If the broker limits the session, the connection runs the step again when 85 to 95 % of the time have passed, as the
+Java client does. Not implemented: SaslHandshake version 0, of brokers before Kafka 1.0. Elsewhere: the messages within
+the requests (`kclient.security.sasl`). Source: KIP-43, KIP-152, KIP-368.
 """
 
 from __future__ import annotations
+
+import random
 
 from kclient.config import ClientConfig
 from kclient.errors import (
@@ -14,6 +17,7 @@ from kclient.errors import (
     UnsupportedSaslMechanismError,
 )
 from kclient.net.handshake import Ask, Exchange, Setup, Step, find_versions
+from kclient.net.runtime import current
 from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kclient.security.sasl import SaslLogin
@@ -21,18 +25,23 @@ from kclient.security.sasl import SaslLogin
 
 def steps_of(config: ClientConfig) -> tuple[Step, ...]:
     """Return the set-up of a client's connections."""
-    return (find_versions, authenticate(config.sasl)) if config.uses_sasl else (find_versions,)
+    return (find_versions, authenticate(config.sasl, current().random())) if config.uses_sasl else (find_versions,)
 
 
 _FRAMED = 1
 """From this version of SaslHandshake on, SaslAuthenticate carries the messages."""
 
 
-def authenticate(login: SaslLogin) -> Step:
+_WINDOW = (0.85, 0.95)
+"""The part of a session's lifetime after which to authenticate again."""
+
+
+def authenticate(login: SaslLogin, rng: random.Random) -> Step:
     """Return the step.
 
     Parameters:
         login: who logs in, and how.
+        rng: chooses when to authenticate again.
     """
 
     def step(setup: Setup) -> Exchange:
@@ -52,6 +61,9 @@ def authenticate(login: SaslLogin) -> Step:
             try:
                 message = exchange.send(bytes(response.auth_bytes))
             except StopIteration:
+                lifetime = response.session_lifetime_ms / 1000
+                setup.reauthenticate_after = lifetime * rng.uniform(*_WINDOW) if lifetime > 0 else None
+                setup.reauthenticate = step
                 return
             except SaslAuthenticationError as error:
                 raise _refusal(login, setup.broker, error.message) from None

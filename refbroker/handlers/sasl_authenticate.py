@@ -1,7 +1,7 @@
 """SaslAuthenticate (36), versions 0 to 2: carries the messages of a SASL mechanism (KIP-152).
 
-On a listener without SASL the response is ILLEGAL_SASL_STATE, as in Kafka. Not implemented: logging in again before a
-session ends (KIP-368), so that sessions do not end.
+From version 1 on, the last response of a login says when the session ends (KIP-368). On a listener without SASL the
+response is ILLEGAL_SASL_STATE, as in Kafka.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def handle(
             error_message="SaslAuthenticate request received after successful authentication",
         )
     try:
-        return SaslAuthenticateResponse(auth_bytes=login.on_token(bytes(request.auth_bytes)), error_message=None)
+        token, lifetime_ms = login.on_token(bytes(request.auth_bytes))
+        return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms, error_message=None)
     except IllegalSaslStateError as error:
         return SaslAuthenticateResponse(error_code=code_of(error), error_message=error.message)
     except SaslAuthenticationError as error:

@@ -1,8 +1,9 @@
 """SASL of a listener: which requests a connection may send when, and the broker's side of the mechanisms.
 
-Not implemented: GSSAPI, OAUTHBEARER, delegation tokens, authenticating again (KIP-368). Elsewhere: SCRAM's computations
-(`kclient.security.scram`), the requests (`refbroker.handlers.sasl_handshake`, `sasl_authenticate`). Source: KIP-12,
-KIP-43, KIP-152, Kafka's SaslServerAuthenticator.
+Where `connections.max.reauth.ms` limits a session, the client has to log in again as the same user and with the same
+mechanism before the session ends (KIP-368). Not implemented: GSSAPI, OAUTHBEARER, delegation tokens. Elsewhere: SCRAM's
+computations (`kclient.security.scram`), the requests (`refbroker.handlers.sasl_handshake`, `sasl_authenticate`).
+Source: KIP-12, KIP-43, KIP-152, KIP-368, Kafka's SaslServerAuthenticator and KafkaChannel.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class State(enum.Enum):
     HANDSHAKE = "waits for SaslHandshake"
     AUTHENTICATE = "exchanges messages"
     COMPLETE = "has logged in"
+    REAUTHENTICATE = "exchanges messages again"
     FAILED = "has failed"
 
 
@@ -70,7 +72,8 @@ STATES = StateTable(
         State.HANDSHAKE_OR_VERSIONS: {Event.VERSIONS: State.HANDSHAKE, Event.MECHANISM: State.AUTHENTICATE} | _FAILS,
         State.HANDSHAKE: {Event.MECHANISM: State.AUTHENTICATE} | _FAILS,
         State.AUTHENTICATE: {Event.LOG_IN: State.COMPLETE} | _FAILS,
-        State.COMPLETE: {},
+        State.COMPLETE: {Event.MECHANISM: State.REAUTHENTICATE},
+        State.REAUTHENTICATE: {Event.LOG_IN: State.COMPLETE} | _FAILS,
         State.FAILED: {},
     },
 )
@@ -78,16 +81,44 @@ _ALLOWED = {
     State.HANDSHAKE_OR_VERSIONS: (_API_VERSIONS, _SASL_HANDSHAKE),
     State.HANDSHAKE: (_SASL_HANDSHAKE,),
     State.AUTHENTICATE: (_SASL_AUTHENTICATE,),
+    State.REAUTHENTICATE: (_SASL_AUTHENTICATE,),
     State.FAILED: (),
 }
-"""The APIs that a connection may use in each state; all of them once it has logged in."""
+"""The APIs that a connection may use in each state; all of them in a session that has not ended."""
+_SHORTEST_SESSION_MS = 1000
+"""A client may not begin to log in again more often."""
+
+
+class Mechanism(NamedTuple):
+    """A mechanism that a listener offers.
+
+    Attributes:
+        start: starts the broker's side of an exchange.
+        max_session_ms: how long a session may last; 0 for no limit.
+    """
+
+    start: Callable[[], Server]
+    max_session_ms: int = 0
+
+
+class Answer(NamedTuple):
+    """The broker's response to a message of a mechanism.
+
+    Attributes:
+        token: the message of the broker.
+        session_lifetime_ms: after the last message, when the client has to log in again; 0 for never.
+    """
+
+    token: bytes
+    session_lifetime_ms: int = 0
 
 
 class Authenticator:
     """The login of one connection.
 
     Parameters:
-        mechanisms: by name, what starts the broker's side of an exchange.
+        mechanisms: what the listener offers, by name.
+        clock: returns milliseconds.
 
     Attributes:
         principal: who the client is; anonymous until it has logged in.
@@ -95,17 +126,22 @@ class Authenticator:
             SaslHandshake version 0.
     """
 
-    def __init__(self, mechanisms: Mapping[str, Callable[[], Server]]) -> None:
+    def __init__(self, mechanisms: Mapping[str, Mechanism], clock: Callable[[], int]) -> None:
         self.principal = ANONYMOUS
         self.takes_tokens = False
         self._mechanisms = mechanisms
+        self._clock = clock
         self._state = State.HANDSHAKE_OR_VERSIONS
         self._exchange: Server | None = None
+        self._mechanism = ""
+        self._requested = ""
+        self._session_ends_ms: int | None = None
+        self._last_begun_ms: int | None = None
 
     @property
     def is_complete(self) -> bool:
         """Whether the client has logged in."""
-        return self._state is State.COMPLETE
+        return self._state in (State.COMPLETE, State.REAUTHENTICATE)
 
     @property
     def mechanisms(self) -> list[str]:
@@ -118,56 +154,93 @@ class Authenticator:
         Raises:
             IllegalSaslStateError: it may not; the connection must be closed.
         """
-        if self.is_complete:
+        if self._state is State.COMPLETE:
+            if self._session_ends_ms is not None and not (api_key == _SASL_HANDSHAKE and self._may_begin_again()):
+                self._check_session(self._session_ends_ms)
             return
         if api_key not in _ALLOWED[self._state]:
-            raise IllegalSaslStateError(f"a request of API {api_key} from a client that has not logged in")
+            missing = "logged in again" if self._state is State.REAUTHENTICATE else "logged in"
+            raise IllegalSaslStateError(f"a request of API {api_key} from a client that has not {missing}")
         if api_key == _API_VERSIONS:
             self._change(Event.VERSIONS)
+
+    def _check_session(self, ends_ms: int) -> None:
+        if self._clock() > ends_ms:
+            raise IllegalSaslStateError("its session has ended, and the client has not logged in again")
+
+    def _may_begin_again(self) -> bool:
+        if self._session_ends_ms is None:
+            return False
+        return self._last_begun_ms is None or self._clock() - self._last_begun_ms >= _SHORTEST_SESSION_MS
 
     def on_handshake(self, mechanism: str, version: int) -> None:
         """Handle SaslHandshake.
 
         Raises:
             UnsupportedSaslMechanismError: the listener does not offer the mechanism.
-            IllegalSaslStateError: the client has logged in before.
+            IllegalSaslStateError: the client has logged in before, and its session does not end, or it has begun to
+                log in again less than a second ago.
         """
         if self.is_complete:
-            raise IllegalSaslStateError("SaslHandshake request received after successful authentication")
-        start = self._mechanisms.get(mechanism)
-        if start is None:
+            if not self._may_begin_again():
+                raise IllegalSaslStateError("SaslHandshake request received after successful authentication")
+            self._last_begun_ms = self._clock()
+        offered = self._mechanisms.get(mechanism)
+        self._change(Event.MECHANISM)
+        if offered is None:
             self._change(Event.FAIL)
             raise UnsupportedSaslMechanismError(f"Unsupported SASL mechanism {mechanism}")
-        self._exchange = start()
+        self._requested = mechanism
+        self._exchange = offered.start()
         next(self._exchange)
         self.takes_tokens = version == 0
-        self._change(Event.MECHANISM)
 
-    def on_token(self, token: bytes) -> bytes:
+    def on_token(self, token: bytes) -> Answer:
         """Handle a message of the mechanism; return the response.
 
         Raises:
-            SaslAuthenticationError: the client could not prove who it is.
+            SaslAuthenticationError: the client could not prove who it is, or is not who it was.
             IllegalSaslStateError: the client has logged in before.
         """
         if self._exchange is None:
             raise IllegalSaslStateError("SaslAuthenticate request received after successful authentication")
         try:
-            return self._exchange.send(token)
+            if self._mechanism and self._requested != self._mechanism:
+                raise SaslAuthenticationError(
+                    f"SASL mechanism '{self._requested}' requested by client is not supported for re-authentication of "
+                    f"mechanism '{self._mechanism}'"
+                )
+            return Answer(self._exchange.send(token))
         except StopIteration as done:
-            user, answer = done.value
-            self._log_in(user)
-            return bytes(answer)
+            user, last = done.value
+            try:
+                return Answer(bytes(last), self._log_in(user))
+            except SaslAuthenticationError:
+                self._fail()
+                raise
         except KafkaError:
-            self.takes_tokens = False
-            self._change(Event.FAIL)
+            self._fail()
             raise
 
-    def _log_in(self, user: str) -> None:
-        self.principal = Principal("User", user)
+    def _fail(self) -> None:
         self.takes_tokens = False
         self._exchange = None
+        self._change(Event.FAIL)
+
+    def _log_in(self, user: str) -> int:
+        """Complete a login, and return the lifetime of the session; 0 if it does not end."""
+        principal = Principal("User", user)
+        if self._mechanism and principal != self.principal:
+            was, wants = (f"{each.type}.{each.name}" for each in (self.principal, principal))
+            raise SaslAuthenticationError(f"Cannot change principals during re-authentication from {was}: {wants}")
+        self.principal = principal
+        self.takes_tokens = False
+        self._exchange = None
+        self._mechanism = self._requested
+        lifetime_ms = self._mechanisms[self._mechanism].max_session_ms
+        self._session_ends_ms = self._clock() + lifetime_ms if lifetime_ms > 0 else None
         self._change(Event.LOG_IN)
+        return lifetime_ms
 
     def _change(self, event: Event) -> None:
         self._state = STATES.next_state(self._state, event)
@@ -186,8 +259,14 @@ class Users(NamedTuple):
     scram: ScramLookup
     secret: bytes
 
-    def mechanisms(self, enabled: list[str]) -> dict[str, Callable[[], Server]]:
-        """Return what starts an exchange, by mechanism.
+    def mechanisms(
+        self, enabled: list[str], max_session_ms: Callable[[str], int] = lambda mechanism: 0
+    ) -> dict[str, Mechanism]:
+        """Return the mechanisms by name.
+
+        Parameters:
+            enabled: their names.
+            max_session_ms: returns how long a session of a mechanism may last; 0 for no limit.
 
         Raises:
             ConfigError: a mechanism is not implemented.
@@ -198,7 +277,7 @@ class Users(NamedTuple):
                 f"sasl.enabled.mechanisms: {missing[0] if missing else 'none'} is not implemented; set it to some of "
                 f"{', '.join(IMPLEMENTED)}"
             )
-        return {name: self._start_of(name) for name in enabled}
+        return {name: Mechanism(self._start_of(name), max_session_ms(name)) for name in enabled}
 
     def _start_of(self, name: str) -> Callable[[], Server]:
         if name == PLAIN:

@@ -286,7 +286,7 @@ class Connection(asyncio.BufferedProtocol):
         dispatcher = self._server.dispatcher
         try:
             if self.authenticator is not None and self.authenticator.takes_tokens:
-                token = self.authenticator.on_token(bytes(frame))
+                token = self.authenticator.on_token(bytes(frame)).token
                 self.transport.write(_SIZE.pack(len(token)) + token)
                 return
             stats, answer = dispatcher.handle(self, frame)

@@ -16,10 +16,12 @@ from kclient.security.scram import ScramCredential, ScramMechanism
 from kclient.security.secret import Secret
 from refbroker.config import BrokerConfig
 from refbroker.metadata.image import ClusterImage
+from refbroker.runtime.clock import Clock
 from refbroker.security.sasl import Authenticator, Users
 from refbroker.settings.values import parse_list
 
 _USER = "user_"
+_MAX_REAUTH = "connections.max.reauth.ms"
 
 
 class SaslListener:
@@ -28,16 +30,19 @@ class SaslListener:
     Parameters:
         config: the broker's settings.
         name: the listener.
+        clock: measures sessions.
 
     Raises:
         ConfigError: a mechanism is not implemented, or the users of PLAIN are missing.
     """
 
-    def __init__(self, config: BrokerConfig, name: str) -> None:
+    def __init__(self, config: BrokerConfig, name: str, clock: Clock) -> None:
+        self._clock = clock
         enabled = parse_list(config.listener_text(name, "sasl.enabled.mechanisms") or "")
         self._plain = _plain_users(config, name) if PLAIN in enabled else {}
         self._secret = secrets.token_bytes(32)
         self._enabled = enabled
+        self._max_session_ms = {mechanism: _max_session_ms(config, name, mechanism) for mechanism in enabled}
         # Raises if a mechanism is not implemented.
         Users(self._plain, lambda mechanism, user: None, self._secret).mechanisms(enabled)
 
@@ -56,17 +61,32 @@ class SaslListener:
                 bytes(found.salt), found.iterations, bytes(found.stored_key), bytes(found.server_key)
             )
 
-        return Authenticator(Users(self._plain, lookup, self._secret).mechanisms(self._enabled))
+        users = Users(self._plain, lookup, self._secret)
+        return Authenticator(users.mechanisms(self._enabled, self._max_session_ms.__getitem__), self._clock)
 
 
-def sasl_listeners(config: BrokerConfig) -> dict[str, SaslListener]:
+def sasl_listeners(config: BrokerConfig, clock: Clock) -> dict[str, SaslListener]:
     """Return the SASL of each listener that has it, by name.
 
     Raises:
         ConfigError: see SaslListener.
     """
     names = [name for name, _, _ in config.listeners.all if config.listeners.protocol(name).has_sasl]
-    return {name: SaslListener(config, name) for name in names}
+    return {name: SaslListener(config, name, clock) for name in names}
+
+
+def _max_session_ms(config: BrokerConfig, listener: str, mechanism: str) -> int:
+    """Return `connections.max.reauth.ms` of a mechanism, of its listener, or of the broker.
+
+    Raises:
+        ConfigError: it is not a number.
+    """
+    own = f"listener.name.{listener.lower()}.{mechanism.lower()}.{_MAX_REAUTH}"
+    text = config.layers.set_values.get(own) or config.listener_text(listener, _MAX_REAUTH) or "0"
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"{_MAX_REAUTH} of listener {listener} is a number of milliseconds, not {text!r}") from None
 
 
 def _plain_users(config: BrokerConfig, listener: str) -> Mapping[str, Secret]:

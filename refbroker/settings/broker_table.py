@@ -38,7 +38,7 @@ compression.zstd.level int {_level("zstd")} AD
 config.providers list "" * D
 connection.failed.authentication.delay.ms int 100 0.. A
 connections.max.idle.ms long 600000 * A
-connections.max.reauth.ms long 0 * -
+connections.max.reauth.ms long 0 * A
 controlled.shutdown.enable boolean true * -
 controller.listener.names list null nonempty -
 controller.quorum.append.linger.ms int 25 0.. -

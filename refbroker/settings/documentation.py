@@ -51,6 +51,8 @@ _BROKER = {
     "connections.max.idle.ms": "The time after which an idle connection is closed, in milliseconds.",
     "cordoned.log.dirs": "The data directories that get no new partitions; * for all of them.",
     "default.replication.factor": "The default number of replicas of new topics.",
+    "connections.max.reauth.ms": "The time after which a client has to log in again with SASL, in milliseconds; 0 for "
+    "no limit.",
     "controller.quota.window.num": "The number of samples of a controller mutation quota.",
     "controller.quota.window.size.seconds": "The length of a sample of a controller mutation quota, in seconds.",
     "delete.topic.enable": "Whether topics can be deleted.",

@@ -16,7 +16,7 @@ from kclient.errors import (
     UnsupportedVersionError,
 )
 from kclient.net.bootstrap import parse_servers
-from kclient.net.connection import STATES, State
+from kclient.net.connection_states import STATES, State
 from kclient.net.link import STATES as LINK_STATES
 from kclient.net.link import LinkState
 from kclient.protocol.messages.api_versions import ApiVersionsResponse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ def run(*responses: Message, ranges: dict[int, tuple[int, int]] | None = None) -
     """Run the step with these responses; return its requests."""
     setup = Setup(BROKER, "1")
     setup.ranges = ApiRanges(BROKER, {17: (0, 1), 36: (0, 2)} if ranges is None else ranges)
-    exchange = authenticate(LOGIN)(setup)
+    exchange = authenticate(LOGIN, random.Random(1))(setup)
     ask = next(exchange)
     asked = [ask.message]
     for response in responses:

@@ -7,6 +7,7 @@ import pytest
 from kclient.errors import ConfigError, IllegalSaslStateError, SaslAuthenticationError, UnsupportedSaslMechanismError
 from kclient.security.scram import MECHANISMS, ScramCredential, ScramMechanism, credential_of, salted_password
 from kclient.security.secret import Secret
+from refbroker.runtime.clock import Clock
 from refbroker.security.principals import ANONYMOUS
 from refbroker.security.sasl import STATES, Authenticator, State, Users
 
@@ -19,11 +20,12 @@ def scram(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
     return credential_of(mechanism, salted_password(mechanism, "builder", b"salt", 4096), b"salt", 4096)
 
 
-USERS = Users({"alice": Secret("wonder")}, scram, b"secret")
+USERS = Users({"alice": Secret("wonder"), "carol": Secret("sing")}, scram, b"secret")
 
 
-def authenticator() -> Authenticator:
-    return Authenticator(USERS.mechanisms(["PLAIN", *MECHANISMS]))
+def authenticator(max_session_ms: int = 0, clock: Clock | None = None) -> Authenticator:
+    mechanisms = USERS.mechanisms(["PLAIN", *MECHANISMS], lambda mechanism: max_session_ms)
+    return Authenticator(mechanisms, clock or Clock())
 
 
 def chosen(mechanism: str = "PLAIN", version: int = 1) -> Authenticator:
@@ -44,7 +46,7 @@ def test_a_login_with_plain() -> None:
     login.on_handshake("PLAIN", 1)
     login.check_allowed(AUTHENTICATE)
     assert (login.is_complete, login.principal) == (False, ANONYMOUS)
-    assert login.on_token(b"\0alice\0wonder") == b""
+    assert login.on_token(b"\0alice\0wonder") == (b"", 0)
     assert (login.is_complete, login.principal) == (True, ("User", "alice"))
     login.check_allowed(METADATA)
 
@@ -134,7 +136,7 @@ def test_an_authorization_id_may_be_the_user() -> None:
 def test_a_user_that_does_not_exist_gets_a_salt_that_stays_the_same() -> None:
     def salt(user: str) -> bytes:
         first = chosen("SCRAM-SHA-256").on_token(f"n,,n={user},r=x".encode())
-        return first.split(b",s=")[1]
+        return first.token.split(b",s=")[1]
 
     assert salt("nobody") == salt("nobody") != salt("another")
     assert salt("bob") == b"c2FsdA==,i=4096"
@@ -144,3 +146,74 @@ def test_a_user_that_does_not_exist_gets_a_salt_that_stays_the_same() -> None:
 def test_a_mechanism_that_is_not_implemented_is_refused(enabled: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"sasl.enabled.mechanisms: \w+ is not implemented; set it to some of PLAIN"):
         USERS.mechanisms(enabled)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    held = Clock()
+    held.hold(1_700_000_000_000)
+    return held
+
+
+def in_session(clock: Clock, lifetime_ms: int = 60_000) -> Authenticator:
+    """A client that has logged in with PLAIN, for a minute."""
+    login = authenticator(lifetime_ms, clock)
+    login.on_handshake("PLAIN", 1)
+    assert login.on_token(b"\0alice\0wonder") == (b"", lifetime_ms)
+    return login
+
+
+def test_a_session_continues_when_the_client_logs_in_again(clock: Clock) -> None:
+    login = in_session(clock)
+    clock.step(55_000)
+    login.check_allowed(HANDSHAKE)
+    login.on_handshake("PLAIN", 1)
+    assert login.is_complete
+    login.check_allowed(AUTHENTICATE)
+    assert login.on_token(b"\0alice\0wonder") == (b"", 60_000)
+    clock.step(60_000)
+    login.check_allowed(METADATA)
+
+
+def test_a_session_that_has_ended_allows_only_to_log_in_again(clock: Clock) -> None:
+    login = in_session(clock)
+    clock.step(60_000)
+    login.check_allowed(METADATA)
+    clock.step(1)
+    with pytest.raises(IllegalSaslStateError, match="its session has ended"):
+        login.check_allowed(METADATA)
+    login.check_allowed(HANDSHAKE)
+    login.on_handshake("PLAIN", 1)
+    with pytest.raises(IllegalSaslStateError, match="has not logged in again"):
+        login.check_allowed(METADATA)
+    login.on_token(b"\0alice\0wonder")
+    login.check_allowed(METADATA)
+
+
+def test_a_client_may_not_log_in_again_within_a_second(clock: Clock) -> None:
+    login = in_session(clock)
+    for _ in range(2):
+        login.on_handshake("PLAIN", 1)
+        login.on_token(b"\0alice\0wonder")
+        with pytest.raises(IllegalSaslStateError, match="after successful authentication"):
+            login.on_handshake("PLAIN", 1)
+        clock.step(1000)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "token", "text"),
+    [
+        ("PLAIN", b"\0alice\0no", "Invalid username or password"),
+        ("PLAIN", b"\0carol\0sing", "Cannot change principals during re-authentication from User.alice: User.carol"),
+        ("SCRAM-SHA-256", b"n,,n=alice,r=nonce", "'SCRAM-SHA-256' requested by client is not supported"),
+    ],
+    ids=["wrong password", "another user", "another mechanism"],
+)
+def test_a_client_that_fails_to_log_in_again_is_refused(clock: Clock, mechanism: str, token: bytes, text: str) -> None:
+    login = in_session(clock)
+    login.on_handshake(mechanism, 1)
+    with pytest.raises(SaslAuthenticationError, match=text):
+        login.on_token(token)
+    assert not login.is_complete
+    with pytest.raises(IllegalSaslStateError):
+        login.check_allowed(METADATA)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import anyio
 import pytest
 
 from kclient import Admin, AsyncAdmin, Producer
@@ -156,19 +155,16 @@ def test_a_credential_that_the_broker_does_not_accept_is_refused(root: Admin) ->
     assert isinstance(raised.value.errors["two"], DuplicateResourceError)
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_the_async_client_has_the_same_methods(broker: RefBroker, backend: str) -> None:
-    async def run() -> None:
-        async with AsyncAdmin(**broker.client_options) as admin:
-            await admin.create_acls(WRITE)
-            assert await admin.describe_acls() == [WRITE]
-            assert await admin.delete_acls(AclBindingFilter()) == {AclBindingFilter(): [WRITE]}
-            await admin.alter_user_scram_credentials(ScramUpsertion("dora", "d"))
-            assert await admin.describe_user_scram_credentials("dora") == {
-                "dora": (ScramCredentialInfo("SCRAM-SHA-512", 4096),)
-            }
-
-    anyio.run(run, backend=backend)
+@pytest.mark.anyio
+async def test_the_async_client_has_the_same_methods(broker: RefBroker) -> None:
+    async with AsyncAdmin(**broker.client_options) as admin:
+        await admin.create_acls(WRITE)
+        assert await admin.describe_acls() == [WRITE]
+        assert await admin.delete_acls(AclBindingFilter()) == {AclBindingFilter(): [WRITE]}
+        await admin.alter_user_scram_credentials(ScramUpsertion("dora", "d"))
+        assert await admin.describe_user_scram_credentials("dora") == {
+            "dora": (ScramCredentialInfo("SCRAM-SHA-512", 4096),)
+        }
 
 
 @pytest.fixture
@@ -185,6 +181,7 @@ def secured(broker: RefBroker) -> list[str]:
     ]
 
 
+@pytest.mark.not_simulated("runs processes of its own")
 def test_acls_on_the_command_line(broker: RefBroker, command: Cli) -> None:
     login = secured(broker)
     anne = ("--principal", "User:anne")
@@ -215,6 +212,7 @@ def test_acls_on_the_command_line(broker: RefBroker, command: Cli) -> None:
     assert [line.split("\t")[:2] for line in left] == [["TOPIC", "ord"], ["CLUSTER", "kafka-cluster"]]
 
 
+@pytest.mark.not_simulated("runs processes of its own")
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -232,6 +230,7 @@ def test_a_wrong_command_about_acls_says_what_is_missing(arguments: tuple[str, .
     assert complaint in " ".join(done.stderr.decode().replace("│", " ").split())
 
 
+@pytest.mark.not_simulated("runs processes of its own")
 def test_users_on_the_command_line(broker: RefBroker, command: Cli) -> None:
     login = secured(broker)
     assert command("users", "set-password", "carol", *login, stdin=b"secret\n") == b"carol\tSCRAM-SHA-512\n"

@@ -152,6 +152,8 @@ class _Fetch:
         self._incremental = incremental
         self._epoch = NO_SESSION if session is None else session.epoch
         self._is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
+        if self._is_follower:
+            context.quota.exempt()
         most = float("inf") if self._is_follower else context.quota.fetch_limit()
         self._max_bytes = int(min(request.max_bytes, context.broker.config.fetch_max_bytes, most))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -302,8 +304,7 @@ class _Fetch:
             # The same request has arrived on another connection, and advanced the session while this one waited.
             return FetchResponse(error_code=InvalidFetchSessionEpochError.code, session_id=session_id)
         if not self._is_follower and self._context.quota.record_fetch(self.size):
-            # What was read is read again by the next request.
-            return FetchResponse(session_id=session_id)
+            return self._throttled(session_id)
         for given in self._given:
             self._context.broker.metrics.fetched(given)
         topics: list[FetchResponse.FetchableTopicResponse] = []
@@ -325,6 +326,13 @@ class _Fetch:
             node_endpoints=self._hints.endpoints(),
         )
         return response if self._refused or self._has_failed else ErrorFree(response)
+
+    def _throttled(self, session_id: int) -> FetchResponse:
+        """Return an empty response; the next request reads the records again, and makes a new session if need be."""
+        if self._incremental or self._session is None:
+            return FetchResponse(session_id=session_id)
+        self._context.broker.sessions.remove(session_id)
+        return FetchResponse()
 
     def _include(self, key: Key, wanted: FetchedPartition, data: PartitionData) -> bool:
         """Return whether the response has to contain a partition of the session; record what it contains."""

@@ -29,6 +29,7 @@ PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
 def handle(context: Context[TransactionServices], request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Carry out a WriteTxnMarkers request."""
+    context.quota.exempt()
     codes: dict[int, dict[TopicPartitionKey, int]] = {}
     access = context.access
     refusal = None if access.allows(ALTER_CLUSTER, filters=True) else access.refusal(CLUSTER_ACTION)

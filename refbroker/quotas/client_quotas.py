@@ -72,6 +72,9 @@ class RequestQuota(Protocol):
 
     throttle_ms: int
 
+    def exempt(self) -> None:
+        """Do not limit the time of this request, which another broker has sent."""
+
     def fetch_limit(self) -> float:
         """Return the most bytes that a Fetch response may have."""
 
@@ -93,6 +96,9 @@ class Unlimited:
     """The quotas of a client while the cluster has none."""
 
     throttle_ms = 0
+
+    def exempt(self) -> None:
+        """See `RequestQuota`."""
 
     def fetch_limit(self) -> float:
         """See `RequestQuota`."""
@@ -229,6 +235,10 @@ class LimitedRequest:
         self._client_id = client_id
         self._started_ns = perf_counter_ns()
         self._recorded_time = False
+
+    def exempt(self) -> None:
+        """See `RequestQuota`."""
+        self._recorded_time = True
 
     def record_produce(self, size: int) -> None:
         """Record the bytes of a Produce request."""

@@ -91,6 +91,32 @@ def test_a_consumer_over_its_quota_gets_nothing_until_it_has_waited(broker: RefB
     assert wire.ask(fetch_request("orders"), 11).responses
 
 
+def test_a_throttled_fetch_makes_no_session(broker: RefBroker, wire: Wire) -> None:
+    wire.ask(produce_request("orders", b"x" * 9000), 9)
+    limit(broker, consumer_byte_rate=1000)
+    request = fetch_request("orders")
+    request.session_epoch = 0
+    session = wire.ask(request, 11)
+    assert session.session_id
+    request.session_id, request.session_epoch = session.session_id, 1
+    over = wire.ask(request, 11)
+    assert (over.session_id, over.error_code, over.responses) == (session.session_id, 0, [])
+    assert over.throttle_time_ms > 0
+    broker.clock.step(over.throttle_time_ms / 1000)
+    request.session_id = request.session_epoch = 0
+    with Wire(broker.bootstrap_servers) as other:
+        assert other.ask(request, 11).session_id == 0
+
+
+def test_the_requests_of_other_brokers_are_exempt(broker: RefBroker, wire: Wire) -> None:
+    wire.ask(produce_request("orders", b"x" * 9000), 9)
+    limit(broker, consumer_byte_rate=1, request_percentage=1e-9)
+    follower = fetch_request("orders")
+    follower.replica_id = 7
+    answer = wire.ask(follower, 11)
+    assert (answer.throttle_time_ms, len(answer.responses)) == (0, 1)
+
+
 def test_a_fetch_reads_no_more_than_the_quota_of_a_window(broker: RefBroker, wire: Wire) -> None:
     for _ in range(20):
         wire.ask(produce_request("orders", b"x" * 1000), 9)

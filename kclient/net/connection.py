@@ -29,6 +29,7 @@ from kclient.net.events import CLOSED, CONNECTED, FRAME, SENT, TLS_STARTED, BadF
 from kclient.net.failures import api_name, error_for_request
 from kclient.net.handshake import ApiRanges, Ask, Exchange, Setup, Step
 from kclient.net.manager import NEVER, Request
+from kclient.net.throttling import throttle_seconds
 from kclient.net.transport import Address, Channel
 from kclient.protocol.frames import (
     decode_response_header,
@@ -65,13 +66,14 @@ class InFlight(NamedTuple):
 
 
 class ConnectionMetrics(NamedTuple):
-    """The metrics of a connection; `latency` is in milliseconds."""
+    """The metrics of a connection; `latency` and `throttle` are in milliseconds."""
 
     requests: Counter
     responses: Counter
     bytes_out: Counter
     bytes_in: Counter
     latency: Histogram
+    throttle: Histogram
 
 
 class ConnectionListener(Protocol):
@@ -122,6 +124,7 @@ class Connection:
         self._setup = Setup(peer.name, software_version)
         self._setup_timeout = 0.0
         self._reauthenticate_at = NEVER
+        self._throttled_until = 0.0
         self._asked: Ask | None = None
         self._exchange: Exchange | None = None
         self._client_id = client_id
@@ -139,7 +142,7 @@ class Connection:
 
     def has_room(self, max_in_flight: int) -> bool:
         """Return whether a request may be written now."""
-        return self.state is State.READY and self.load < max_in_flight
+        return self.state is State.READY and self.load < max_in_flight and not self._throttled_until
 
     def open(
         self, connect: Callable[[Address, Connection], Channel], address: Address, timeout: float, now: float
@@ -225,8 +228,11 @@ class Connection:
             self._change(Event.SESSION_ENDS)
             if self._reauthenticate_if_drained(now):
                 return
+        if self._throttled_until and now >= self._throttled_until:
+            self._throttled_until = 0.0
+            self._owner.connection_has_room(self, now)
         pending = min((entry.deadline for entry in (*self.in_flight, *self.unsent)), default=NEVER)
-        self.deadline = min(pending, self._reauthenticate_at)
+        self.deadline = min(pending, self._reauthenticate_at, self._throttled_until or NEVER)
 
     def close(
         self, error: KafkaError, now: float, culprits: dict[int, KafkaError] | None = None, *, tell_owner: bool = True
@@ -302,6 +308,10 @@ class Connection:
             return
         self.in_flight.popleft()
         self.load -= 1
+        if throttled := throttle_seconds(response, request.version):
+            metrics.throttle.record(throttled * 1000.0)
+            self._throttled_until = max(self._throttled_until, now + throttled)
+            self.deadline = min(self.deadline, self._throttled_until)
         self._reauthenticate_if_drained(now)
         self._owner.connection_has_room(self, now)
         metrics.latency.record((now - entry.sent_at) * 1000.0)
@@ -337,7 +347,8 @@ class Connection:
         was_ready = self.state is State.REAUTHENTICATING
         self._change(Event.SET_UP)
         lifetime = self._setup.reauthenticate_after
-        self.deadline = self._reauthenticate_at = NEVER if lifetime is None else now + lifetime
+        self._reauthenticate_at = NEVER if lifetime is None else now + lifetime
+        self.deadline = min(self._reauthenticate_at, self._throttled_until or NEVER)
         if self._channel is not None:
             self._channel.frame_limit = FRAME_LIMIT
         if was_ready:

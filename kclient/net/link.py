@@ -386,6 +386,7 @@ class Link:
                 metrics.counter("outgoing_byte_total", **label),
                 metrics.counter("incoming_byte_total", **label),
                 metrics.histogram("request_latency", **label),
+                metrics.histogram("throttle_time", **label),
             ),
             defer=settings.defer,
         )

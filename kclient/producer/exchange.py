@@ -54,11 +54,6 @@ class ProduceExchange:
         self._acks = config.required_acks
         self._request_timeout_ms = config.request_timeout_ms
         self._batch_sizer = BatchSizer(config.batch_size)
-        self._throttled_until: dict[int, float] = {}
-
-    def throttled_until(self, node: int) -> float:
-        """Return until when a broker throttles this client; 0.0 if it does not."""
-        return self._throttled_until.get(node, 0.0)
 
     def request(self, node: int, taken: Sequence[ProducerBatch], partitions: int, now: float) -> Request | None:
         """Return the request that carries these batches; None if none of them could be built.
@@ -143,8 +138,6 @@ class ProduceExchange:
             for batch in produce.batches.values():
                 self._settlement.answered(batch, produce.node, answer, now)
             return
-        if response.throttle_time_ms > 0:
-            self._throttled_until[produce.node] = now + response.throttle_time_ms / 1000
         left = produce.batches
         leaders: dict[TopicPartition, tuple[int, int]] = {}
         for topic in response.responses:
@@ -163,7 +156,7 @@ class ProduceExchange:
             nodes = [Node(end.node_id, end.host, end.port, end.rack) for end in response.node_endpoints]
             self._metadata.update_leaders(leaders, nodes)
         self._batch_sizer.answered(produce.node, now - produce.sent_at, produce.depth)
-        self._metrics.latency(now - produce.sent_at, response.throttle_time_ms)
+        self._metrics.latency(now - produce.sent_at)
 
     def _failed(self, produce: InFlightProduce, error: KafkaError, now: float) -> None:
         """Settle the batches of a request that has no response and will have none."""

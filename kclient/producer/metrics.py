@@ -23,7 +23,6 @@ class ProducerMetrics:
         self._queue_time = metrics.histogram("record_queue_time")
         self._per_request = metrics.histogram("records_per_request")
         self._compression = metrics.histogram("compression_rate")
-        self._throttle = metrics.histogram("produce_throttle_time")
         self._latency = metrics.histogram("produce_request_latency")
         self._by_topic: dict[str, tuple[Counter, Counter]] = {}
 
@@ -48,11 +47,9 @@ class ProducerMetrics:
         """Record a request with this number of records."""
         self._per_request.record(records)
 
-    def latency(self, seconds: float, throttle_ms: int) -> None:
+    def latency(self, seconds: float) -> None:
         """Record a response."""
         self._latency.record(seconds * 1000)
-        if throttle_ms:
-            self._throttle.record(throttle_ms)
 
     def retried(self, batch: ProducerBatch) -> None:
         """Record a batch that must be sent again."""

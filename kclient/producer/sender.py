@@ -143,9 +143,6 @@ class Sender(Manager):
 
     def _drain(self, node: int, queues: list[Queue], requests: list[Request], now: float) -> float:
         """Make as many requests for a broker as may be sent; return when to check again."""
-        throttled = self._exchange.throttled_until(node)
-        if throttled > now:
-            return throttled
         if not self._nodes.ready(node, now):
             self._load.broker_is_stuck(node, now)
             self._load.weigh(queues, now)

@@ -257,8 +257,6 @@ class Fetcher(Manager):
         self._next_look = 0.0
         if self._closed:
             return
-        if response.throttle_time_ms:
-            self._node_retry_at[node] = now + response.throttle_time_ms / 1000
         if not self._sessions[node].accept(response):
             error = error_from_code(response.error_code, broker=node, api="Fetch")
             _log.log(

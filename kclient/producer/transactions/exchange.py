@@ -85,7 +85,6 @@ class Exchange:
         most = max(FIRST_CONCURRENT_BACKOFF, config.retry_backoff_ms / 1000)
         self._concurrent_backoff = Backoff(FIRST_CONCURRENT_BACKOFF, most, random=random)
         self._patience = config.delivery_timeout_ms / 1000
-        self._throttled_until = 0.0
 
     @property
     def last_error(self) -> KafkaError | None:
@@ -145,9 +144,8 @@ class Exchange:
                 # A late request must not become part of the next transaction.
                 self._end(step, Kind.NEW_EPOCH if step.lost else Kind.ABORTABLE, self._too_late(step, coordinator))
                 continue
-            due = max(step.retry_at, self._throttled_until)
-            if due > now:
-                return min(due, expires)
+            if step.retry_at > now:
+                return min(step.retry_at, expires)
             if not coordinator.ready(now):
                 node = coordinator.node
                 retry_at = 0.0 if node is None else self._nodes.retry_at(node)
@@ -185,7 +183,6 @@ class Exchange:
             self.under_way = False
             if step is not self.step:
                 return
-            self._throttled_until = now + response.throttle_time_ms / 1000
             errors = step.errors(response)
             if not errors:
                 coordinator.confirm()

@@ -396,21 +396,6 @@ def test_a_version_nobody_shares_fails_the_records() -> None:
     assert isinstance(future.exception(0), UnsupportedVersionError)
 
 
-def test_a_throttled_broker_is_left_alone() -> None:
-    model = Model()
-    model.send()
-    request = model.one()
-    model.nodes.flying[1] -= 1
-    answer = ProduceResponse.PartitionProduceResponse(index=0, base_offset=0)
-    topics = [ProduceResponse.TopicProduceResponse(name="t", partition_responses=[answer])]
-    request.on_response(ProduceResponse(responses=topics, throttle_time_ms=500), model.now)
-    model.send()
-    assert model.poll() == []
-    assert model.deadline == pytest.approx(model.now + 0.5)
-    model.now += 0.5
-    assert len(model.poll()) == 1
-
-
 def test_an_answer_without_a_partition_fails_it() -> None:
     model = Model()
     future = model.send()

@@ -262,19 +262,6 @@ def test_a_request_that_fails_again_and_again_is_repeated_less_and_less_often() 
     assert waits == [pytest.approx(0.1 * 2**number, rel=0.21) for number in range(5)]
 
 
-def test_a_throttled_coordinator_is_left_alone() -> None:
-    model = TransactionModel(1)
-    model.begin(b"a")
-    request = model.one()
-    request.on_response(model.partitions_answer(request, 0, throttle_time_ms=500), model.now)
-    model.deliver_records()
-    model.transactions.commit()
-    assert model.poll() == []
-    assert model.deadline == pytest.approx(model.now + 0.5)
-    model.now += 0.5
-    assert names(model.poll()) == ["EndTxn"]
-
-
 def test_the_version_is_checked_between_transactions_and_an_upgrade_takes_an_epoch() -> None:
     model = TransactionModel(1)
     model.begin(b"a")

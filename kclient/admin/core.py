@@ -100,11 +100,14 @@ class AdminCore(Requester):
                     results[key] = outcome
                     errors.pop(key, None)
                     continue
-                if key in errors and isinstance(outcome, KafkaTimeoutError) and deadline.passed:
+                if not deadline.passed:
+                    if is_transient(outcome):
+                        again.append(key)
+                elif not isinstance(outcome, KafkaTimeoutError):
+                    outcome = deadline.error(outcome) if is_transient(outcome) else outcome
+                elif key in errors:
                     outcome = deadline.error(errors[key])
                 errors[key] = outcome
-                if is_transient(outcome) and not deadline.passed:
-                    again.append(key)
             pending = again
         if errors:
             raise AdminError(results, {key: errors[key] for key in order if key in errors})

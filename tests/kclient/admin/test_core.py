@@ -57,6 +57,23 @@ def test_results_come_in_the_requested_order_however_many_attempts_they_took() -
     assert list(keyed([{"b": 2, "a": RequestTimedOutError()}, {"a": 1}], "ab").items()) == [("a", 1), ("b", 2)]
 
 
+def test_a_transient_error_that_arrives_after_the_deadline_is_a_timeout() -> None:
+    now = iter([0.0])  # and 10 s later ever after
+
+    def attempt(pending: list[str]) -> Operation[Any]:
+        yield from ()
+        return {"a": CoordinatorLoadInProgressError(), "b": TopicAuthorizationError(), "c": 3}
+
+    deadline = Deadline("list_group_offsets", 10, lambda: None, lambda: next(now, 10.0))
+    with pytest.raises(AdminError) as caught:
+        finished(Core().keyed("abc", attempt, deadline))
+    late, refused = caught.value.errors["a"], caught.value.errors["b"]
+    assert isinstance(late, KafkaTimeoutError)
+    assert "list_group_offsets did not finish within 10 s; the last error was: COORDINATOR_LOAD" in str(late)
+    assert isinstance(refused, TopicAuthorizationError)
+    assert caught.value.results == {"c": 3}
+
+
 def test_what_succeeded_is_reported_when_the_rest_runs_out_of_time() -> None:
     with pytest.raises(AdminError) as caught:
         keyed([{"a": 1, "b": RequestTimedOutError("slow")}, KafkaTimeoutError("late")], "ab")

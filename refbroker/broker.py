@@ -125,7 +125,9 @@ class Broker:
                 listener.close()
             raise
         dispatcher = Dispatcher(parts, interceptor)
-        server = Server(config, dispatcher, parts.metrics, bound, tls, sasl, parts.image, files.spare_files.release)
+        server = Server(
+            config, dispatcher, parts.metrics, bound, tls, sasl, parts.image, clock, files.spare_files.release
+        )
         broker = cls(parts, server, ports)
         try:
             await broker._serve()

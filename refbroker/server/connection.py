@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from kclient.errors import KafkaError, KafkaStorageError
 from refbroker.config import BrokerConfig
+from refbroker.handlers.answers import host_of
 from refbroker.log import FileRange
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.requests import RequestStats
@@ -76,6 +77,9 @@ class ConnectionListener(Protocol):
 
     def opened(self, connection: Connection) -> None:
         """Record a new connection."""
+
+    def logged_in(self, connection: Connection) -> None:
+        """Record that the client of a connection has logged in."""
 
     def lost(self, connection: Connection) -> None:
         """Record that a connection is closed."""
@@ -146,13 +150,25 @@ class Connection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=0)
         self.peer = peer_of(transport)
         self.last_active_ns = perf_counter_ns()
-        if not self._is_authenticated:
+        if not self.is_authenticated:
             self._login_deadline = self._loop.call_later(LOGIN_SECONDS, self._login_expired)
         self._server.opened(self)
 
+    def _note_login(self) -> None:
+        """Notify the server when the client has logged in."""
+        if self._login_deadline is not None and self.is_authenticated:
+            self._login_deadline.cancel()
+            self._login_deadline = None
+            self._server.logged_in(self)
+
     def _login_expired(self) -> None:
-        if not self._is_authenticated:
+        if not self.is_authenticated:
             self.close(f"it has not logged in within {LOGIN_SECONDS:g} s")
+
+    @property
+    def address(self) -> str:
+        """The IP address of the client, as Java writes it."""
+        return host_of(self.peer).removeprefix("/")
 
     @property
     def descriptor(self) -> int:
@@ -265,10 +281,11 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def _largest_request(self) -> int:
         limit = self._server.config.socket_request_max_bytes
-        return limit if self._is_authenticated else min(limit, TOKEN_LIMIT)
+        return limit if self.is_authenticated else min(limit, TOKEN_LIMIT)
 
     @property
-    def _is_authenticated(self) -> bool:
+    def is_authenticated(self) -> bool:
+        """Whether the client has logged in, or need not."""
         return self.authenticator is None or self.authenticator.is_complete
 
     def _refuse_size(self, size: int) -> None:
@@ -288,8 +305,11 @@ class Connection(asyncio.BufferedProtocol):
             if self.authenticator is not None and self.authenticator.takes_tokens:
                 token = self.authenticator.on_token(bytes(frame)).token
                 self.transport.write(_SIZE.pack(len(token)) + token)
+                self._note_login()
                 return
             stats, answer = dispatcher.handle(self, frame)
+            if self._login_deadline is not None:
+                self._note_login()
             done = self._now_ns = perf_counter_ns()
             stats.note_handled((len(frame), started - self._arrived_ns, done - started))
             if isinstance(answer, PendingResponse):

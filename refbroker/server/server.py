@@ -1,6 +1,6 @@
 """Listens, keeps the connections, and closes idle ones.
 
-Not implemented: connection limits for each address or listener.
+Elsewhere: which connections are admitted (`connection_limits`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from time import perf_counter_ns
 from refbroker.config import BrokerConfig
 from refbroker.metadata.image import ClusterImage
 from refbroker.metrics.counters import BrokerMetrics, Closed
+from refbroker.runtime.clock import Clock
 from refbroker.runtime.file_limit import is_nearly_out
 from refbroker.runtime.limited_log import LimitedLog
 from refbroker.server.connection import Connection
+from refbroker.server.connection_limits import ConnectionLimits, Refusal
 from refbroker.server.dispatch import Dispatcher
 from refbroker.server.listening import Listener
 from refbroker.server.sasl import SaslListener
@@ -26,6 +28,8 @@ from refbroker.server.tls import TlsListener, TlsProtocol
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 1.0
+MOST_UNAUTHENTICATED = 1000
+"""Connections that have not logged in. Kafka has no such limit."""
 
 
 class Server:
@@ -38,7 +42,8 @@ class Server:
         listeners: a bound port for each listener, by its name.
         tls: the TLS of the listeners that have it, by name.
         sasl: the SASL of the listeners that have it, by name.
-        image: the state of the cluster, with the credentials of users.
+        image: the state of the cluster, with the credentials of users and the quotas of addresses.
+        clock: measures how fast addresses open connections.
         make_room: closes files that need not be open; returns whether there was one.
 
     Attributes:
@@ -57,11 +62,15 @@ class Server:
         tls: Mapping[str, TlsListener],
         sasl: Mapping[str, SaslListener],
         image: ClusterImage,
+        clock: Clock,
         make_room: Callable[[], bool],
     ) -> None:
         self.config = config
         self.dispatcher = dispatcher
         self.metrics = metrics
+        self._clock = clock
+        self._limits = ConnectionLimits(config, image, clock)
+        self._unauthenticated: dict[Connection, None] = {}
         self._make_room = make_room
         self.loop = asyncio.get_running_loop()
         self.connections: dict[Connection, None] = {}
@@ -100,20 +109,45 @@ class Server:
         """Record a new connection; close it if there are too many."""
         self.connections[connection] = None
         self.metrics.connections_opened += 1
+        if not connection.is_authenticated:
+            self._make_room_for_login(connection)
+        refusal = self._limits.opened(connection.listener, connection.address)
         if self.stopping:
             # It was accepted before the listener closed.
             connection.abort()
             return
-        limit = self.config.integer("max.connections")
-        if len(self.connections) > limit:
-            connection.close(f"there are {limit} connections already", why=Closed.REFUSED)
+        if refusal is not None:
+            self._refuse(connection, refusal)
         elif is_nearly_out(connection.descriptor) and not self._make_room():
             # Without free descriptors no log could start a new segment, and the broker would have to shut down.
             connection.close("too few files are left; raise their limit (ulimit -n)", why=Closed.REFUSED)
 
+    def _refuse(self, connection: Connection, refusal: Refusal) -> None:
+        if not refusal.after_ms:
+            connection.close(refusal.reason, why=Closed.REFUSED)
+            return
+        until = self._clock.wake_after(refusal.after_ms)
+        # Closed before it would be read again.
+        until.add_done_callback(lambda _: connection.close(refusal.reason, why=Closed.REFUSED))
+        connection.hold(until)
+
+    def _make_room_for_login(self, connection: Connection) -> None:
+        """Close the oldest connection that has not logged in when there are too many: a client logs in at once."""
+        self._unauthenticated[connection] = None
+        if len(self._unauthenticated) > MOST_UNAUTHENTICATED:
+            oldest = next(iter(self._unauthenticated))
+            oldest.close(f"it has not logged in, like {MOST_UNAUTHENTICATED} later ones", why=Closed.REFUSED)
+
+    def logged_in(self, connection: Connection) -> None:
+        """Record that the client of a connection has logged in."""
+        self._unauthenticated.pop(connection, None)
+
     def lost(self, connection: Connection) -> None:
         """Record that a connection is closed."""
+        if connection in self.connections:
+            self._limits.lost(connection.listener, connection.address)
         self.connections.pop(connection, None)
+        self._unauthenticated.pop(connection, None)
         self.metrics.connections_closed[connection.closed_for] += 1
         if self.stopping and not self.connections:
             self._empty.set()

@@ -171,8 +171,8 @@ log.segment.bytes int 1073741824 1048576.. AD
 log.segment.delete.delay.ms long 60000 0.. AD
 max.connection.creation.rate int 2147483647 0.. D
 max.connections int 2147483647 0.. AD
-max.connections.per.ip int 2147483647 0.. D
-max.connections.per.ip.overrides string "" * D
+max.connections.per.ip int 2147483647 0.. AD
+max.connections.per.ip.overrides string "" * AD
 max.incremental.fetch.session.cache.slots int 1000 0.. A
 max.request.partition.size.limit int 2000 1.. A
 message.max.bytes int 1048588 0.. AD

@@ -95,6 +95,8 @@ _BROKER = {
     "milliseconds.",
     "log.retention.check.interval.ms": "The interval of checks for segments to delete, in milliseconds.",
     "max.connections": "The largest number of connections.",
+    "max.connections.per.ip": "The largest number of connections from one IP address.",
+    "max.connections.per.ip.overrides": "The same for some addresses: ADDRESS:NUMBER, separated by commas.",
     "max.incremental.fetch.session.cache.slots": "The largest number of incremental fetch sessions.",
     "max.request.partition.size.limit": "The largest number of partitions in one page of DescribeTopicPartitions.",
     "metadata.log.dir": "The directory of the metadata log; by default the first of log.dirs.",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         StallReason,
     )
     from kclient.producer import AsyncProducer, Producer, ProducerRecord, RecordFuture, RowsFuture
+    from kclient.security.oauth.tokens import OAuthToken
     from kclient.types import (
         ClientHealth,
         Connectivity,
@@ -59,6 +60,7 @@ _HOMES = {
     "NewPartitions": "admin",
     "NewTopic": "admin",
     "Node": "types",
+    "OAuthToken": "security.oauth.tokens",
     "OffsetAndMetadata": "types",
     "OffsetAndTimestamp": "types",
     "PartitionHealth": "consumer",
@@ -91,6 +93,7 @@ __all__ = [
     "NewPartitions",
     "NewTopic",
     "Node",
+    "OAuthToken",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionHealth",

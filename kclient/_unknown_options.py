@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 
 NOT_YET = {
     "GSSAPI": ("sasl_kerberos_", "sasl_gssapi_"),
-    "OAUTHBEARER": ("sasl_oauth", "sasl_login_", "enable_sasl_oauthbearer_"),
 }
 """Features that are not implemented, with the prefixes of their options."""
 
@@ -43,7 +42,11 @@ ELSEWHERE = {
     "queue_buffering_max_ms": "linger_ms",
     "rack": "client_rack",
     "request_required_acks": "acks",
+    "https_ca_location": "sasl_oauthbearer_ca_location",
+    "oauth_cb": "sasl_oauth_token_provider",
     "sasl_mechanisms": "sasl_mechanism",
+    "sasl_oauthbearer_client_id": "sasl_oauthbearer_client_credentials_client_id",
+    "sasl_oauthbearer_client_secret": "sasl_oauthbearer_client_credentials_client_secret",
     "sasl_plain_password": "sasl_password",
     "sasl_plain_username": "sasl_username",
     "server": "bootstrap_servers",
@@ -76,6 +79,8 @@ _SOCKETS = "the client opens its own sockets"
 _TOPICS = 'pass topics where they are used: Consumer("orders", ...), send("orders", ...)'
 _PROXY = "the client connects directly to the brokers"
 _OPENSSL = "TLS is that of Python's ssl module; pass ssl_context for settings that have no option"
+_UNSECURED = 'unsecured tokens are for tests: sasl_jaas_config="... OAuthBearerLoginModule required unsecuredLogin...;"'
+_CLAIMS = "only brokers check the claims of a token"
 
 INSTEAD = {
     "api_version": _VERSIONS,
@@ -102,6 +107,7 @@ INSTEAD = {
     "enable_partition_eof": "health() and current_lag() show when a partition has been read to its end",
     "error_cb": "errors are raised from the calls",
     "kafka_client": _SOCKETS,
+    "enable_sasl_oauthbearer_unsecure_jwt": _UNSECURED,
     "log_cb": _LOGGING,
     "log_level": _LOGGING,
     "logger": _LOGGING,
@@ -124,6 +130,11 @@ INSTEAD = {
     "rebalance_timeout_ms": "max_poll_interval_ms applies to rebalances as well",
     "receive_message_max_bytes": "fetch_max_bytes and max_partition_fetch_bytes limit the size of a fetch",
     "schema_registry_url": "serializers and deserializers are functions, such as those of a schema registry client",
+    "sasl_oauthbearer_config": _UNSECURED,
+    "sasl_oauthbearer_extensions": "OAuthToken(value, extensions={...}), or extension_NAME in sasl_jaas_config",
+    "sasl_oauthbearer_method": "the other options of sasl_oauthbearer say where tokens come from",
+    "sasl_oauthbearer_scope_claim_name": _CLAIMS,
+    "sasl_oauthbearer_sub_claim_name": _CLAIMS,
     "selector": _SOCKETS,
     "socket_keepalive_enable": _SOCKETS,
     "socket_nagle_disable": _SOCKETS,

@@ -76,6 +76,13 @@ class SslAuthenticationError(AuthenticationError, ConnectionError, name="SSL_AUT
     code = None  # type: ignore[assignment]
 
 
+class OAuthTokenError(KafkaError, name="NO_OAUTH_TOKEN", retriable=True):
+    """The token provider failed, or its token was refused for the first time; the client keeps asking for another.
+
+    If a broker refuses the next token too, SaslAuthenticationError is raised.
+    """
+
+
 class ForkError(KafkaError, RuntimeError, name="FORKED", fatal=True):
     """The client was made before a fork, and its network thread is not in the child; make one in each process."""
 

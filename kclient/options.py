@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from kclient.config import ConnectivityCallback, StallCallback
+from kclient.security.oauth.settings import TokenProvider
 from kclient.security.secret import Secret
 from kclient.serialization import Deserializer, Serializer
 
@@ -52,6 +53,34 @@ class ClientOptions(TypedDict, total=False):
     sasl_username: str | None
     sasl_password: str | Secret | None
     sasl_jaas_config: str | Secret | None
+    sasl_oauth_token_provider: TokenProvider | None
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_ca_location: str | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: str | Secret | None
+    sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_jwt_retriever_class: str
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_private_key_file: str | None
+    sasl_oauthbearer_assertion_private_key_passphrase: str | Secret | None
+    sasl_oauthbearer_assertion_algorithm: str
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_login_connect_timeout_ms: int | None
+    sasl_login_read_timeout_ms: int | None
+    sasl_login_retry_backoff_ms: int
+    sasl_login_retry_backoff_max_ms: int
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
+    sasl_login_callback_handler_class: str | None
     on_connectivity_change: ConnectivityCallback | None
 
 

@@ -42,7 +42,7 @@ class AsyncAdmin(
     def __init__(self, *arguments: Never, **options: Unpack[AdminOptions]) -> None:
         refuse_positional(type(self), arguments)
         self._bridge = LoopBridge()
-        self._core = AdminCore(AdminConfig.from_options(options), self._bridge.post)
+        self._core = AdminCore(AdminConfig.from_options(options), self._bridge)
 
     @classmethod
     def from_properties(
@@ -51,7 +51,7 @@ class AsyncAdmin(
         """Return a client configured with Kafka's dotted option names; see `Admin.from_properties`."""
         made = cls.__new__(cls)
         made._bridge = LoopBridge()
-        made._core = AdminCore(AdminConfig.from_properties(properties, **options), made._bridge.post)
+        made._core = AdminCore(AdminConfig.from_properties(properties, **options), made._bridge)
         return made
 
     async def close(self, timeout: float | None = None) -> None:

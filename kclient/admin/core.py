@@ -27,6 +27,7 @@ from kclient.net.manager import ANY_NODE
 from kclient.net.operation import Operation, gather
 from kclient.net.requesting import Requester, is_transient
 from kclient.net.runtime import current
+from kclient.net.waiting import LoopBridge
 from kclient.types import ClientHealth, TopicPartition
 
 K = TypeVar("K")
@@ -42,12 +43,12 @@ class AdminCore(Requester):
 
     Parameters:
         config: the client's options.
-        run_soon: runs the application's callbacks in its event loop; None to run them in a thread of their own.
+        bridge: the bridge into the event loop of an async client; None for a blocking one.
     """
 
-    def __init__(self, config: AdminConfig, run_soon: Callable[[Callable[[], None]], None] | None = None) -> None:
+    def __init__(self, config: AdminConfig, bridge: LoopBridge | None = None) -> None:
         self.config = config
-        engine = Engine(config, name="kclient-admin", run_soon=run_soon)
+        engine = Engine(config, name="kclient-admin", bridge=bridge)
         super().__init__(engine, retry_backoff(config, current().random()), config.request_timeout_ms / 1000)
         engine.start()
 

@@ -11,7 +11,7 @@ from kclient.config.client import ClientConfig, ConnectivityCallback, dotted_nam
 from kclient.config.consumer import ISOLATION_LEVELS, ConsumerConfig, StallCallback
 from kclient.config.options import Option
 from kclient.config.producer import ProducerConfig
-from kclient.config.security import SECRETS
+from kclient.config.security_values import SECRETS
 
 __all__ = [
     "ISOLATION_LEVELS",

@@ -26,8 +26,8 @@ class Option(msgspec.Struct, frozen=True):
 
     doc: str
     unit: str = ""
-    minimum: int | None = None
-    maximum: int | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     special: int | None = None
     choices: tuple[Any, ...] = ()
     kafka: str = ""
@@ -36,6 +36,11 @@ class Option(msgspec.Struct, frozen=True):
 def milliseconds(doc: str, minimum: int = 0, maximum: int = LONG_MAX) -> Option:
     """Return an option that is a duration."""
     return Option(doc, unit="ms", minimum=minimum, maximum=maximum)
+
+
+def seconds(doc: str, minimum: int, maximum: int) -> Option:
+    """Return an option that is a duration which Kafka has in seconds."""
+    return Option(doc, unit="s", minimum=minimum, maximum=maximum)
 
 
 def size(doc: str, minimum: int = 0, maximum: int = INT_MAX) -> Option:
@@ -71,7 +76,9 @@ def check_value(name: str, hint: Any, value: Any) -> None:
     """
     option = option_of(hint)
     kinds = _kinds(hint.__origin__)
-    plain = {kind for kind in kinds if kind in (int, str, bool, types.NoneType)}
+    plain = {kind for kind in kinds if kind in (int, float, str, bool, types.NoneType)}
+    if float in plain and type(value) is int:
+        value = float(value)
     if plain and len(plain) == len(kinds) and type(value) not in plain:
         expected = " or ".join(sorted("None" if kind is types.NoneType else kind.__name__ for kind in plain))
         raise ConfigError(f"{name} must be {expected}, not {value!r}")
@@ -82,7 +89,7 @@ def check_value(name: str, hint: Any, value: Any) -> None:
         raise ConfigError(f"{name} must be a list of objects, not {value!r}")
     if option.choices and value not in option.choices:
         raise ConfigError(f"{name} must be one of {', '.join(map(repr, option.choices))}, not {value!r}")
-    if isinstance(value, int) and not option.choices and (option.special is None or value != option.special):
+    if isinstance(value, int | float) and not option.choices and (option.special is None or value != option.special):
         low, high = option.minimum, option.maximum
         if (low is not None and value < low) or (high is not None and value > high):
             unit = f" {option.unit}" if option.unit else ""
@@ -109,4 +116,9 @@ def parse_value(name: str, hint: Any, text: str) -> Any:
         except ValueError:
             if str not in kinds:
                 raise ConfigError(f"{name} must be a whole number, not {text!r}") from None
+    if float in kinds:
+        try:
+            return float(text)
+        except ValueError:
+            raise ConfigError(f"{name} must be a number, not {text!r}") from None
     return text

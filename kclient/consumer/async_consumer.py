@@ -82,7 +82,7 @@ class AsyncConsumer:
         self._waiters = WaiterSet()
         self._waiters.add(self._signal)
         self._owner: int | None = None
-        self._core = ConsumerCore(wire_consumer(config, self._waiters, self._bridge.post))
+        self._core = ConsumerCore(wire_consumer(config, self._waiters, self._bridge))
         self._iterator = AsyncRecordIterator(self._refill, self._core.app_thread.leave_iteration)
         self._core.iteration.use(self._iterator)
         if topics:

@@ -31,7 +31,7 @@ from kclient.consumer.topic_watch import TopicWatch
 from kclient.net.backoff import retry_backoff
 from kclient.net.engine import Engine
 from kclient.net.requesting import Requester
-from kclient.net.waiting import Notifier
+from kclient.net.waiting import LoopBridge, Notifier
 
 
 class GroupParts(NamedTuple):
@@ -81,16 +81,18 @@ class ConsumerParts(NamedTuple):
     metrics: ConsumerMetrics
 
 
-def wire_consumer(config: ConsumerConfig, notifier: Notifier, run_soon: RunSoon | None = None) -> ConsumerParts:
+def wire_consumer(config: ConsumerConfig, notifier: Notifier, bridge: LoopBridge | None = None) -> ConsumerParts:
     """Return the parts of a consumer.
 
     Parameters:
         config: the options.
         notifier: what the application's calls wait on.
-        run_soon: runs the application's callbacks in its event loop; None to run those of commits in its calls.
+        bridge: the bridge into the event loop of an async client; None for a blocking one, which runs the callbacks of
+            commits in its calls.
     """
     policy = parse_policy(config.auto_offset_reset)
-    engine = Engine(config, run_soon=run_soon)
+    engine = Engine(config, bridge=bridge)
+    run_soon = None if bridge is None else bridge.post
     engine.on_failure(lambda error: notifier.notify())
     random = engine.runtime.random()
     metrics = ConsumerMetrics(engine.metrics)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kclient.config.security import LISTENERS, PLAINTEXT
+from kclient.config.security_values import LISTENERS, PLAINTEXT
 from kclient.errors import ConfigError
 
 _SERVER = re.compile(

@@ -27,7 +27,7 @@ from kclient.metrics import Counter, Histogram
 from kclient.net.connection_states import BEING_MADE, IN_USE, STATES, Event, State
 from kclient.net.events import CLOSED, CONNECTED, FRAME, SENT, TLS_STARTED, BadFrame, PeerClosed
 from kclient.net.failures import api_name, error_for_request
-from kclient.net.handshake import ApiRanges, Ask, Exchange, Setup, Step
+from kclient.net.handshake import ApiRanges, Ask, Await, Exchange, Setup, Step
 from kclient.net.manager import NEVER, Request
 from kclient.net.throttling import throttle_seconds
 from kclient.net.transport import Address, Channel
@@ -121,11 +121,12 @@ class Connection:
         """When `check` has something to do at the latest; after a response it may be earlier than necessary."""
         self._owner = owner
         self._steps = iter(steps)
-        self._setup = Setup(peer.name, software_version)
+        self._setup = Setup(peer.name, peer.host, software_version)
         self._setup_timeout = 0.0
         self._reauthenticate_at = NEVER
         self._throttled_until = 0.0
         self._asked: Ask | None = None
+        self._awaited: Await | None = None
         self._exchange: Exchange | None = None
         self._client_id = client_id
         self._metrics = metrics
@@ -248,6 +249,7 @@ class Connection:
             return
         error.broker = error.broker or self.peer.name
         self._change(Event.CLOSE)
+        self._awaited = None
         if self._channel is not None:
             self._channel.close()
         pending = [entry.request for entry in (*self.in_flight, *self.unsent)]
@@ -368,11 +370,15 @@ class Connection:
         self._advance(None, now)
         return True
 
-    def _advance(self, body: memoryview | None, now: float) -> None:
+    def _advance(self, received: Any, now: float) -> None:
+        """Continue the step with what it has asked for, None at its beginning."""
         if self._exchange is None or self._channel is None:
             raise IllegalStateError("no set-up step is in progress", broker=self.peer.name)
         try:
-            ask = next(self._exchange) if body is None else self._exchange.send(body)
+            if isinstance(received, KafkaError):
+                ask = self._exchange.throw(received)
+            else:
+                ask = self._exchange.send(received)
         except StopIteration:
             self._exchange = None
             self._next_step(now)
@@ -383,8 +389,21 @@ class Connection:
         except KafkaError as error:
             self.close(error, now)
             return
+        if isinstance(ask, Await):
+            self._await(ask)
+            return
         self._asked = ask
         self._channel.send(encode_request(ask.message, ask.version, self._next_id, self._client_id))
+
+    def _await(self, awaited: Await) -> None:
+        def resume(result: Any, now: float) -> None:
+            # The connection may have been closed in the meantime.
+            if self._awaited is awaited:
+                self._awaited = None
+                self._advance(result, now)
+
+        self._awaited = awaited
+        awaited.start(resume)
 
     def _setup_frame(self, frame: Any, now: float) -> None:
         ask = self._asked
@@ -425,6 +444,8 @@ class Connection:
         Parameters:
             seconds: how long, as in "for 3 s".
         """
+        if self._awaited is not None:
+            return self._unreachable(f"{self._awaited.what} did not return {seconds}", "check what it waits for")
         what = "the TLS handshake did not complete" if self.state is State.TLS_HANDSHAKE else "received no response"
         return self._unreachable(
             f"connected, but {what} {seconds}",

@@ -25,16 +25,19 @@ from kclient.metrics import Metrics, MetricsHook, MetricValues
 from kclient.net.bootstrap import parse_servers
 from kclient.net.connectivity import ConnectivityMonitor
 from kclient.net.driver import Driver
+from kclient.net.handshake import find_versions
 from kclient.net.manager import NEVER, Manager, Request
 from kclient.net.metadata import MetadataManager
 from kclient.net.metrics_hooks import MetricsHooks
 from kclient.net.nodes import ClusterNodes
 from kclient.net.runtime import Thread, current
 from kclient.net.transport import Transport
+from kclient.net.waiting import LoopBridge
 from kclient.protocol import Message
 from kclient.types import Connectivity
 
 if TYPE_CHECKING:
+    from kclient.net.logins import ClientLogin
     from kclient.net.tls import TlsConnector
 
 _log = logging.getLogger(__name__)
@@ -56,7 +59,9 @@ class Engine:
         random: for jitter and choices; by default the runtime's.
         transport: the network; by default the runtime's.
         name: the prefix of its threads' names.
-        run_soon: runs callbacks of the application, in order; by default in a thread of their own.
+        run_soon: runs callbacks of the application, in order; by default in the loop of the bridge, or in a thread of
+            their own.
+        bridge: the bridge into the event loop of an async client.
 
     Attributes:
         label: the client's name in log lines and warnings.
@@ -79,6 +84,7 @@ class Engine:
         transport: Transport | None = None,
         name: str = "kclient",
         run_soon: Callable[[Callable[[], None]], None] | None = None,
+        bridge: LoopBridge | None = None,
     ) -> None:
         servers = parse_servers(config.bootstrap_servers, config.protocol)
         # Before anything that must be closed: it may fail.
@@ -92,7 +98,8 @@ class Engine:
         self.transport = transport or runtime.transport(config)
         self._driver = Driver(self.transport, clock)
         self._callbacks = runtime.worker(f"{name}-events")
-        self.run_soon = run_soon or self._callbacks.submit
+        self.run_soon = run_soon or (self._callbacks.submit if bridge is None else bridge.post)
+        self._login = None if not config.uses_sasl else self._make_login(config, bridge)
         self._connectivity = ConnectivityMonitor(config, self.metrics, clock, self.run_soon)
         self.nodes = self._driver.nodes = ClusterNodes(
             config,
@@ -104,6 +111,7 @@ class Engine:
             random=self._random,
             defer=self._driver.defer,
             tls=tls,
+            steps=(find_versions,) if self._login is None else self._login.steps,
         )
         self.metadata = MetadataManager(
             config,
@@ -116,6 +124,8 @@ class Engine:
         self._metrics_hooks = MetricsHooks(runtime.worker(f"{name}-metrics"))
         self._driver.add(self.metadata)
         self._driver.add(self._metrics_hooks)
+        if self._login is not None:
+            self._driver.add(self._login.thread)
         self.wakeup = self._driver.wakeup
         self._thread: Thread | None = None
         self._stopping = False
@@ -126,6 +136,20 @@ class Engine:
         self._pid = os.getpid()
         self._count_gil_waits()
         _engines.add(self)
+
+    def _make_login(self, config: ClientConfig, bridge: LoopBridge | None) -> ClientLogin:
+        # Not at the top: a client without SASL does not need it.
+        from kclient.net.logins import ClientLogin
+
+        return ClientLogin(
+            config,
+            self.runtime,
+            self.name,
+            submit=self.submit,
+            clock=self.clock,
+            rng=self._random,
+            bridge=bridge,
+        )
 
     # -- for the parts of a client
 
@@ -329,6 +353,8 @@ class Engine:
             steps += [lambda callback=callback: callback(error) for callback in self._on_failure]  # type: ignore[misc]
         steps += [self._driver.run_submitted, lambda: self.nodes.close(error, self.clock())]
         steps += [self.transport.close, self._metrics_hooks.close, lambda: self._callbacks.close(0.0)]
+        if self._login is not None:
+            steps.append(self._login.thread.close)
         for step in steps:
             try:
                 step()

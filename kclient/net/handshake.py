@@ -1,15 +1,15 @@
 """How a connection is set up before the first request: a list of steps, each a generator.
 
-A step yields requests and receives the bodies of their responses; it uses no socket and never waits. ApiVersions comes
-first and returns the versions that the broker supports. Elsewhere: SASL (`sasl`), the connection itself, and how long
-set-up may take.
+A step yields requests and receives the bodies of their responses, or yields something that another thread computes, and
+receives the result; it uses no socket and never blocks. ApiVersions comes first and returns the versions that the
+broker supports. Elsewhere: SASL (`sasl`), the connection itself, and how long set-up may take.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Generator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kclient.errors import ProtocolError, UnsupportedVersionError, raise_for_code
 from kclient.protocol import Message
@@ -93,25 +93,40 @@ class Ask(NamedTuple):
     version: int
 
 
+class Await(NamedTuple):
+    """Something that a step needs and that another thread computes, such as a token.
+
+    Attributes:
+        start: starts the computation. It takes a function to call once, on the network thread, with the result or a
+            KafkaError to raise in the step, and with the time.
+        what: the computation, for the error of a step that waits for too long.
+    """
+
+    start: Callable[[Callable[[Any, float], None]], None]
+    what: str
+
+
 class Setup:
     """The input and the results of the steps.
 
     Attributes:
         broker: the peer's name in errors.
+        host: the name of its host.
         ranges: the supported versions, once ApiVersions was answered.
         reauthenticate_after: the seconds after which to run `reauthenticate`; None if the session does not end.
         reauthenticate: the step that authenticates the client again.
     """
 
-    def __init__(self, broker: str, software_version: str) -> None:
+    def __init__(self, broker: str, host: str, software_version: str) -> None:
         self.broker = broker
+        self.host = host
         self.software_version = software_version
         self.ranges = ApiRanges(broker)
         self.reauthenticate_after: float | None = None
         self.reauthenticate: Step | None = None
 
 
-Exchange = Generator[Ask, memoryview, None]
+Exchange = Generator[Ask | Await, Any, None]
 Step = Callable[[Setup], Exchange]
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kclient._text import address
 from kclient._version import __version__
 from kclient.config import ClientConfig
-from kclient.config.security import LISTENERS
+from kclient.config.security_values import LISTENERS
 from kclient.errors import BrokerConnectionError, DisconnectedError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
 from kclient.net.backoff import Backoff

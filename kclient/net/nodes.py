@@ -18,10 +18,9 @@ from kclient.errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
 from kclient.net.connectivity import ConnectivityMonitor
 from kclient.net.failures import api_name, error_for_request, unknown_broker
-from kclient.net.handshake import ApiRanges, Step
+from kclient.net.handshake import ApiRanges, Step, find_versions
 from kclient.net.link import Link, LinkSettings, LinkState, PendingRequest
 from kclient.net.manager import ANY_NODE, NEVER, Nodes, Request
-from kclient.net.sasl import steps_of
 from kclient.net.transport import Transport
 from kclient.protocol import Message
 from kclient.types import Node
@@ -50,7 +49,7 @@ class ClusterNodes(Nodes):
         random: for jitter, and to choose between equal brokers.
         defer: runs a function soon on the network thread, outside of any `send`.
         tls: makes the connections with TLS.
-        steps: the set-up of a connection; by default that of the options.
+        steps: the set-up of a connection; by default without SASL.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class ClusterNodes(Nodes):
         clock: Callable[[], float],
         random: random.Random,
         defer: Callable[[Callable[[], None]], None],
-        steps: Sequence[Step] | None = None,
+        steps: Sequence[Step] = (find_versions,),
         tls: TlsConnector | None = None,
     ) -> None:
         self.max_in_flight: int = getattr(config, "max_in_flight_requests_per_connection", 100)
@@ -74,7 +73,6 @@ class ClusterNodes(Nodes):
         self._random = random
         self._defer = defer
         self._request_timeout = config.request_timeout_ms / 1000
-        steps = steps or steps_of(config)
         self._settings = LinkSettings(config, transport, metrics, random, defer, steps, self.max_in_flight, tls)
         self._bootstrap = [Node(FIRST_BOOTSTRAP_ID - index, host, port) for index, (host, port) in enumerate(servers)]
         self._links: dict[int, Link] = {}

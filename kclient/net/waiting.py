@@ -11,7 +11,7 @@ import asyncio
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
@@ -106,7 +106,8 @@ class LoopBridge:
         # In a trio loop trio has been imported; elsewhere importing it would only cost time.
         trio: Any = sys.modules.get("trio")
         if trio is not None and trio.lowlevel.in_trio_run():
-            self._run_soon: Callable[..., Any] = trio.lowlevel.current_trio_token().run_sync_soon
+            self._trio_token = trio.lowlevel.current_trio_token()
+            self._run_soon: Callable[..., Any] = self._trio_token.run_sync_soon
             self._loop_is_over: type[Exception] = trio.RunFinishedError
         else:
             self._asyncio = asyncio.get_running_loop()
@@ -124,6 +125,22 @@ class LoopBridge:
                 self._run_soon(self._run)
             except self._loop_is_over:
                 self._posted.clear()
+
+    def run(self, awaitable: Awaitable[T]) -> T:
+        """Run a coroutine in the loop, wait for its result in another thread, and return it.
+
+        Raises:
+            RuntimeError: the loop has ended.
+            Exception: what the coroutine has raised.
+        """
+
+        async def wait() -> T:
+            return await awaitable
+
+        if self._asyncio is not None:
+            return asyncio.run_coroutine_threadsafe(wait(), self._asyncio).result()
+        trio: Any = sys.modules["trio"]
+        return trio.from_thread.run(wait, trio_token=self._trio_token)  # type: ignore[no-any-return]
 
     def _run(self) -> None:
         self._wake_pending = False

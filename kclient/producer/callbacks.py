@@ -34,6 +34,10 @@ class Dispatcher(Protocol):
     def busy(self) -> bool:
         """Whether callbacks may still be waiting to run."""
 
+    @property
+    def bridge(self) -> LoopBridge | None:
+        """The bridge into the event loop of an async producer."""
+
     def dispatch(self, jobs: list[Job]) -> None: ...
 
     def barrier(self, function: Callable[[], None]) -> None:
@@ -51,6 +55,7 @@ class WorkerDispatcher:
     """
 
     def __init__(self, worker: Worker) -> None:
+        self.bridge = None
         self._worker = worker
 
     @property
@@ -75,17 +80,17 @@ class LoopDispatcher:
     """Runs callbacks in the event loop of the producer."""
 
     def __init__(self, bridge: LoopBridge) -> None:
-        self._bridge = bridge
+        self.bridge = bridge
         self.busy = False
 
     def barrier(self, function: Callable[[], None]) -> None:
         """Run a function after all callbacks so far."""
-        self._bridge.post(function)
+        self.bridge.post(function)
 
     def dispatch(self, jobs: list[Job]) -> None:
         """Run these callbacks soon."""
         self.busy = True
-        self._bridge.post(lambda: _run_all(jobs))
+        self.bridge.post(lambda: _run_all(jobs))
 
     def close(self, timeout: float) -> None:
         """Do nothing: the loop runs what was posted."""

@@ -82,7 +82,9 @@ class ProducerCore:
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._max_block = config.max_block_ms / 1000
         self._room_again = config.buffer_memory - config.buffer_memory // ROOM_PART
-        self.engine = engine = Engine(config, name="kclient-producer", run_soon=dispatcher.barrier)
+        self.engine = engine = Engine(
+            config, name="kclient-producer", run_soon=dispatcher.barrier, bridge=dispatcher.bridge
+        )
         self._clock = engine.clock
         runtime = engine.runtime
         self.deliveries = Deliveries(dispatcher, engine.check_usable, self._on_settled)

@@ -1,29 +1,70 @@
-"""SASL of a client: the mechanisms, who logs in, and the messages of the exchange.
+"""SASL of a client: who logs in, and the messages of the exchange.
 
-Not implemented: GSSAPI, OAUTHBEARER. Elsewhere: SCRAM's computations (`scram`), the requests that carry the messages
-(`kclient.net.sasl`), and the side of the broker (`refbroker.security.sasl`).
+Elsewhere: SCRAM's computations (`scram`), tokens (`oauth`), the requests that carry the messages (`kclient.net.sasl`),
+and the side of the broker (`refbroker.security.sasl`).
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Generator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kclient.security.scram import MECHANISMS, scram_client
 from kclient.security.secret import Secret
 
 PLAIN = "PLAIN"
-IMPLEMENTED = (PLAIN, *MECHANISMS)
-NOT_YET = ("GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM")
+OAUTHBEARER = "OAUTHBEARER"
+WITH_PASSWORD = (PLAIN, *MECHANISMS)
+"""The mechanisms that take a user and a password."""
+IMPLEMENTED = (*WITH_PASSWORD, OAUTHBEARER)
+NOT_YET = ("GSSAPI", "AWS_MSK_IAM")
 """Mechanisms that brokers have and this version does not implement yet."""
 
 Exchange = Generator[bytes, bytes, None]
-"""Yields the messages of one side and receives those of the other."""
+"""Yields the messages of one side and receives those of the other.
+
+If the broker refuses, its error is thrown in; the exchange may raise another one instead.
+"""
 
 
-class SaslLogin(NamedTuple):
-    """Who logs in, and how.
+class StartedExchange(NamedTuple):
+    """A new exchange.
+
+    Attributes:
+        exchange: the messages.
+        blocks: whether a step of the exchange may take long, so that the network thread must not make it.
+    """
+
+    exchange: Exchange
+    blocks: bool
+
+
+class Login(Protocol):
+    """Who logs in, and how; one for all connections of a client."""
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the mechanism."""
+
+    @property
+    def who(self) -> str:
+        """Who logs in, for errors: "the user 'alice'"."""
+
+    @property
+    def options(self) -> str:
+        """The options to check if the broker refuses, for errors."""
+
+    def start(self, host: str) -> StartedExchange:
+        """Return the client's side of a new exchange.
+
+        Parameters:
+            host: the name of the broker's host.
+        """
+
+
+class PasswordLogin(NamedTuple):
+    """A login with a user and a password, by PLAIN or SCRAM.
 
     Attributes:
         mechanism: its name.
@@ -36,12 +77,23 @@ class SaslLogin(NamedTuple):
     password: Secret
     is_token: bool = False
 
-    def exchange(self) -> Exchange:
-        """Return the client's side of a new exchange."""
+    @property
+    def who(self) -> str:
+        """See Login."""
+        return f"the user {self.user!r}"
+
+    @property
+    def options(self) -> str:
+        """See Login."""
+        return "sasl_mechanism, sasl_username and sasl_password"
+
+    def start(self, host: str) -> StartedExchange:
+        """See Login."""
         if self.mechanism == PLAIN:
-            return _plain(self.user, self.password)
+            return StartedExchange(_plain(self.user, self.password), blocks=False)
         nonce = secrets.token_urlsafe(24)
-        return scram_client(MECHANISMS[self.mechanism], self.user, self.password, nonce, is_token=self.is_token)
+        exchange = scram_client(MECHANISMS[self.mechanism], self.user, self.password, nonce, is_token=self.is_token)
+        return StartedExchange(exchange, blocks=False)
 
 
 def _plain(user: str, password: Secret) -> Exchange:

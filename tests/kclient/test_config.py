@@ -95,16 +95,10 @@ def test_what_options_are_called_elsewhere_is_no_option_here_and_leads_to_one() 
     assert not set(ELSEWHERE) & set(INSTEAD)
 
 
-@pytest.mark.parametrize(
-    ("option", "feature"),
-    [
-        ("sasl.kerberos.service.name", "GSSAPI"),
-        ("sasl_oauthbearer_scope", "OAUTHBEARER"),
-    ],
-)
-def test_an_option_of_what_is_not_there_yet_says_so_and_guesses_nothing(option: str, feature: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^there is no option '{option}': {feature} are not available"):
-        ConsumerConfig.from_options({option: 3})
+def test_an_option_of_what_is_not_there_yet_says_so_and_guesses_nothing() -> None:
+    text = "^there is no option 'sasl.kerberos.service.name': GSSAPI are not available"
+    with pytest.raises(ConfigError, match=text):
+        ConsumerConfig.from_options({"sasl.kerberos.service.name": 3})
 
 
 @pytest.mark.parametrize("kind", CONFIGS)

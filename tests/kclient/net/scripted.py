@@ -31,6 +31,27 @@ class Clock:
         return self.now
 
 
+class QueueWorker:
+    """A worker whose functions run when the test says so."""
+
+    is_started = is_current = False
+
+    def __init__(self) -> None:
+        self.functions: list[Callable[[], None]] = []
+        self.closed = False
+
+    def submit(self, function: Callable[[], None]) -> None:
+        self.functions.append(function)
+
+    def close(self, timeout: float) -> None:
+        self.run()
+        self.closed = True
+
+    def run(self) -> None:
+        while self.functions:
+            self.functions.pop(0)()
+
+
 class ScriptedChannel:
     """The broker's end of a connection, in the hands of a test."""
 

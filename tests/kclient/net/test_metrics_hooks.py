@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from kclient.errors import ClosedError
 from kclient.metrics import Metrics, MetricValues
 from kclient.net.manager import NEVER
 from kclient.net.metrics_hooks import MetricsHooks
-from tests.kclient.net.scripted import ScriptedEngine
-
-
-class QueueWorker:
-    """A worker whose functions run when the test says so."""
-
-    is_started = is_current = False
-
-    def __init__(self) -> None:
-        self.functions: list[Callable[[], None]] = []
-        self.closed = False
-
-    def submit(self, function: Callable[[], None]) -> None:
-        self.functions.append(function)
-
-    def close(self, timeout: float) -> None:
-        self.run()
-        self.closed = True
-
-    def run(self) -> None:
-        while self.functions:
-            self.functions.pop(0)()
+from tests.kclient.net.scripted import QueueWorker, ScriptedEngine
 
 
 class HookedMetrics:

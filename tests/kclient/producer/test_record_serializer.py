@@ -19,6 +19,7 @@ from kclient.types import RecordMetadata
 class Immediate:
     """Runs callbacks at once."""
 
+    bridge = None
     busy = False
 
     def dispatch(self, jobs: list[Any]) -> None:

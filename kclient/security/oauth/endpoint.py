@@ -1,0 +1,112 @@
+"""HTTP requests to the endpoints of an OAuth provider: a token for a client, keys for a broker.
+
+A response is at most 1 MiB long, redirects are not followed (they would carry the client's secret elsewhere), and plain
+HTTP is allowed on the loopback interface only. Proxies are those of the environment. Elsewhere: what to send
+(`settings`).
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from kclient.errors import ConfigError, OAuthTokenError, SaslAuthenticationError
+from kclient.security.oauth.tokens import OAuthToken
+
+_LIMIT = 1 << 20
+"""Bytes of a response."""
+_SHOWN = 500
+"""Characters of an error that is not the JSON of OAuth."""
+_REFUSALS = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505})
+"""The status codes that another attempt does not change (Kafka's list)."""
+
+
+class Endpoint(NamedTuple):
+    """An address, and how to connect to it.
+
+    Attributes:
+        url: https, or http on the loopback interface.
+        timeout: seconds of connecting, and of each read.
+        context: the certificates to trust; None for those of the system.
+    """
+
+    url: str
+    timeout: float = 10.0
+    context: ssl.SSLContext | None = None
+
+    def request(self, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None) -> bytes:
+        """Return the body of the response. Blocks.
+
+        Parameters:
+            form: the fields to post; None to get.
+
+        Raises:
+            SaslAuthenticationError: the endpoint refuses the request.
+            OAuthTokenError: the endpoint did not respond, or with an error that may pass.
+        """
+        data = None if form is None else urlencode(form).encode()
+        request = urllib.request.Request(self.url, data, {"Accept": "application/json", **(headers or {})})
+        context = self.context or ssl.create_default_context()
+        opener = urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context))
+        try:
+            with opener.open(request, timeout=self.timeout) as response:
+                body: bytes = response.read(_LIMIT + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                reason = _described(error.read(_LIMIT))
+            text = f"{self.url} answered with status {error.code}{reason}"
+            raise (SaslAuthenticationError if error.code in _REFUSALS else OAuthTokenError)(text) from None
+        except (OSError, ValueError) as error:
+            cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            raise OAuthTokenError(f"{self.url} could not be reached: {cause}") from None
+        if len(body) > _LIMIT:
+            raise OAuthTokenError(f"{self.url} answered with more than {_LIMIT} bytes")
+        return body
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *arguments: Any) -> None:
+        return None
+
+
+def token_of(body: bytes, url: str, extensions: Mapping[str, str]) -> OAuthToken:
+    """Return the token in the response of a token endpoint.
+
+    Parameters:
+        extensions: SASL extensions to send with it.
+
+    Raises:
+        OAuthTokenError: there is none.
+    """
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        raise OAuthTokenError(f"{url} answered with something other than JSON") from None
+    values = [found.get(name) for name in ("access_token", "id_token")] if isinstance(found, dict) else []
+    for value in values:
+        if isinstance(value, str) and value.strip():
+            try:
+                return OAuthToken(value.strip(), extensions=extensions)
+            except ConfigError as error:
+                raise OAuthTokenError(f"{url} answered with a token that cannot be sent: {error.message}") from None
+    names = sorted(found) if isinstance(found, dict) else type(found).__name__
+    raise OAuthTokenError(f"{url} answered without access_token or id_token, but with {names}")
+
+
+def _described(body: bytes) -> str:
+    """Return the error of an OAuth response (RFC 6749, section 5.2), which has no secrets."""
+    try:
+        found = json.loads(body)
+        names = ("error", "error_description", "errorCode", "errorSummary")
+        told = {name: found[name] for name in names if isinstance(found.get(name), str)}
+    except (ValueError, AttributeError, RecursionError):
+        told = {}
+    if told:
+        return ": " + ", ".join(told.values())
+    text = body[:_SHOWN].decode(errors="replace").strip()
+    return f": {text}" if text.isprintable() and text else ""

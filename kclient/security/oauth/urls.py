@@ -1,0 +1,48 @@
+"""The URLs of an OAuth provider: which are allowed, and which are files.
+
+Elsewhere: requests to them (`endpoint`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kclient.errors import ConfigError
+
+
+def check_url(url: str, option: str) -> None:
+    """Check that an endpoint may be used.
+
+    Raises:
+        ConfigError: it is no URL, or secrets would cross the network in plain text.
+    """
+    parts = urlsplit(url)
+    try:
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        host = ""
+    if parts.scheme == "file" and parts.path:
+        return
+    if parts.scheme not in ("http", "https") or not host:
+        raise ConfigError(f"{option} must be a URL such as https://login.example.com/token, not {url!r}")
+    if parts.username is not None:
+        raise ConfigError(f"{option} must not contain a user or a password; there are options for them")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise ConfigError(f"{option} must begin with https://, because the client's secret is sent there, not {url!r}")
+
+
+def file_of(url: str) -> Path | None:
+    """Return the path of a file: URL; None for any other."""
+    parts = urlsplit(url)
+    return Path(parts.path) if parts.scheme == "file" else None
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -2,7 +2,7 @@
 
 Texts are UTF-8 without SASLprep, as in Kafka. Channel binding does not exist. A side never keeps the password that it
 does not need: a broker stores two keys, from which nobody can log in. Elsewhere: SASL on a connection, other mechanisms
-(`sasl`). Source: KIP-84, KIP-554.
+(`sasl`). Source: KIP-48, KIP-84, KIP-554.
 """
 
 from __future__ import annotations
@@ -49,6 +49,22 @@ class ScramCredential(NamedTuple):
 
     def __repr__(self) -> str:
         return f"ScramCredential(iterations={self.iterations}, [hidden])"
+
+
+class ScramAccount(NamedTuple):
+    """Who logs in with a name and its password: a user, or the owner of a delegation token.
+
+    Attributes:
+        user: the user who has logged in, once the password is verified.
+        credential: what is stored of the password.
+        is_token: whether the name and the password are those of a delegation token.
+        expires_ms: when the token expires, in milliseconds since the epoch; None for a user.
+    """
+
+    user: str
+    credential: ScramCredential
+    is_token: bool = False
+    expires_ms: int | None = None
 
 
 _NAME = r"(?:[^\x00,=]|=2C|=3D)+"
@@ -125,14 +141,14 @@ def scram_client(
 
 
 def scram_server(
-    mechanism: ScramMechanism, credential: Callable[[str], ScramCredential], nonce: str
-) -> Generator[bytes, bytes, tuple[str, bytes]]:
-    """Yield the server's messages, after a first empty one, and receive the client's; return the user and the last
+    mechanism: ScramMechanism, account: Callable[[str, bool], ScramAccount], nonce: str
+) -> Generator[bytes, bytes, tuple[ScramAccount, bytes]]:
+    """Yield the server's messages, after a first empty one, and receive the client's; return the account and the last
     message.
 
     Parameters:
-        credential: returns what is stored of a user; a made-up one for a user that does not exist, so that nobody
-            learns who exists.
+        account: returns the account of a name, the second argument says whether it is the id of a delegation token; a
+            made-up account for a name that does not exist, so that nobody learns which names do.
         nonce: random text.
 
     Raises:
@@ -145,7 +161,8 @@ def scram_server(
     if first["authzid"] not in (None, first["name"]):
         raise SaslAuthenticationError("Authentication failed: Client requested an authorization id that is different "
                                       "from username")  # fmt: skip
-    known = credential(user)
+    found = account(user, _is_token(first["extensions"]))
+    known = found.credential
     both = first["nonce"] + nonce
     server_first = f"r={both},s={b64encode(known.salt).decode()},i={known.iterations}"
     final = _CLIENT_FINAL.fullmatch(_text((yield server_first.encode())))
@@ -159,7 +176,13 @@ def scram_server(
     client_key = _xor(proof, signature) if len(proof) == len(signature) else b""
     if not hmac.compare_digest(hashlib.new(mechanism.hash, client_key).digest(), known.stored_key):
         raise SaslAuthenticationError(invalid_credentials(mechanism.name))
-    return user, f"v={b64encode(_hmac(mechanism, known.server_key, signed)).decode()}".encode()
+    return found, f"v={b64encode(_hmac(mechanism, known.server_key, signed)).decode()}".encode()
+
+
+def _is_token(extensions: str) -> bool:
+    """Return whether the extensions in a client's first message say that it logs in with a delegation token."""
+    found = dict(extension.split("=", 1) for extension in extensions.split(",")[1:])
+    return found.get("tokenauth", "").lower() == "true"
 
 
 def invalid_credentials(mechanism: str) -> str:

@@ -1,9 +1,10 @@
 """SASL of a listener: which requests a connection may send when, and the broker's side of the mechanisms.
 
-Where `connections.max.reauth.ms` limits a session, the client has to log in again as the same user and with the same
-mechanism before the session ends (KIP-368). Not implemented: GSSAPI, OAUTHBEARER, delegation tokens. Elsewhere: SCRAM's
-computations (`kclient.security.scram`), the requests (`refbroker.handlers.sasl_handshake`, `sasl_authenticate`).
-Source: KIP-12, KIP-43, KIP-152, KIP-368, Kafka's SaslServerAuthenticator and KafkaChannel.
+Where `connections.max.reauth.ms` or the expiry of a delegation token limits a session, the client has to log in again
+as the same user and with the same mechanism before the session ends (KIP-368). Not implemented: GSSAPI, OAUTHBEARER.
+Elsewhere: SCRAM's computations (`kclient.security.scram`), delegation tokens (`refbroker.metadata.tokens`), the
+requests (`refbroker.handlers.sasl_handshake`, `sasl_authenticate`).
+Source: KIP-12, KIP-43, KIP-48, KIP-152, KIP-368, Kafka's SaslServerAuthenticator and KafkaChannel.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import enum
 import hmac
 import secrets
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from kclient.errors import (
@@ -25,6 +27,7 @@ from kclient.security.sasl import PLAIN
 from kclient.security.scram import (
     MECHANISMS,
     MIN_ITERATIONS,
+    ScramAccount,
     ScramCredential,
     ScramMechanism,
     credential_of,
@@ -39,10 +42,29 @@ TOKEN_LIMIT = 524_288
 """Bytes of a frame before a client has logged in: Kafka's `sasl.server.max.receive.size`."""
 _SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE = 17, 18, 36
 
-Server = Generator[bytes, bytes, tuple[str, bytes]]
-"""The broker's side of an exchange: yields an empty message, then its own; returns the user and its last message."""
+
+class Login(NamedTuple):
+    """A login whose client has proved who it is.
+
+    Attributes:
+        user: the user.
+        message: the broker's last message.
+        expires_ms: when the credential expires, in milliseconds since the epoch; None for never.
+        by_token: whether the credential is a delegation token.
+    """
+
+    user: str
+    message: bytes = b""
+    expires_ms: int | None = None
+    by_token: bool = False
+
+
+Server = Generator[bytes, bytes, Login]
+"""The broker's side of an exchange: yields an empty message, then its own; returns the login with its last message."""
 ScramLookup = Callable[[ScramMechanism, str], ScramCredential | None]
 """Returns what is stored of a user."""
+TokenLookup = Callable[[ScramMechanism, str], ScramAccount | None]
+"""Returns the account of a delegation token by its id."""
 
 
 class State(enum.Enum):
@@ -122,12 +144,14 @@ class Authenticator:
 
     Attributes:
         principal: who the client is; anonymous until it has logged in.
+        by_token: whether it has logged in with a delegation token, with which it may not manage tokens.
         takes_tokens: whether the next frames are the mechanism's messages without a request around them, as after
             SaslHandshake version 0.
     """
 
     def __init__(self, mechanisms: Mapping[str, Mechanism], clock: Callable[[], int]) -> None:
         self.principal = ANONYMOUS
+        self.by_token = False
         self.takes_tokens = False
         self._mechanisms = mechanisms
         self._clock = clock
@@ -212,9 +236,9 @@ class Authenticator:
                 )
             return Answer(self._exchange.send(token))
         except StopIteration as done:
-            user, last = done.value
+            login: Login = done.value
             try:
-                return Answer(bytes(last), self._log_in(user))
+                return Answer(login.message, self._log_in(login))
             except SaslAuthenticationError:
                 self._fail()
                 raise
@@ -227,18 +251,26 @@ class Authenticator:
         self._exchange = None
         self._change(Event.FAIL)
 
-    def _log_in(self, user: str) -> int:
-        """Complete a login, and return the lifetime of the session; 0 if it does not end."""
-        principal = Principal("User", user)
+    def _log_in(self, login: Login) -> int:
+        """Complete a login, and return the lifetime of the session; 0 if it does not end.
+
+        Kafka returns 0 for a credential that has expired, too, and closes the connection at the next request.
+        """
+        principal = Principal("User", login.user)
         if self._mechanism and principal != self.principal:
             was, wants = (f"{each.type}.{each.name}" for each in (self.principal, principal))
             raise SaslAuthenticationError(f"Cannot change principals during re-authentication from {was}: {wants}")
         self.principal = principal
+        self.by_token = login.by_token
         self.takes_tokens = False
         self._exchange = None
         self._mechanism = self._requested
-        lifetime_ms = self._mechanisms[self._mechanism].max_session_ms
-        self._session_ends_ms = self._clock() + lifetime_ms if lifetime_ms > 0 else None
+        now, longest_ms = self._clock(), self._mechanisms[self._requested].max_session_ms
+        limits = [longest_ms] if longest_ms > 0 else []
+        if login.expires_ms is not None:
+            limits.append(max(login.expires_ms - now, 0))
+        lifetime_ms = min(limits, default=0)
+        self._session_ends_ms = now + lifetime_ms if limits else None
         self._change(Event.LOG_IN)
         return lifetime_ms
 
@@ -252,11 +284,13 @@ class Users(NamedTuple):
     Attributes:
         plain: passwords by name.
         scram: looks up what is stored for SCRAM.
+        tokens: looks up delegation tokens, with which clients log in by SCRAM.
         secret: makes up credentials of users that do not exist; the same for as long as the broker runs.
     """
 
     plain: Mapping[str, Secret]
     scram: ScramLookup
+    tokens: TokenLookup
     secret: bytes
 
     def mechanisms(
@@ -282,23 +316,30 @@ class Users(NamedTuple):
     def _start_of(self, name: str) -> Callable[[], Server]:
         if name == PLAIN:
             return lambda: plain_server(self.plain)
-        mechanism = MECHANISMS[name]
+        return partial(self._scram_server, MECHANISMS[name])
 
-        def lookup(user: str) -> ScramCredential:
-            return self._credential(mechanism, user)
+    def _scram_server(self, mechanism: ScramMechanism) -> Server:
+        account, message = yield from scram_server(
+            mechanism, partial(self._account, mechanism), secrets.token_urlsafe(24)
+        )
+        return Login(account.user, message, account.expires_ms, account.is_token)
 
-        return lambda: scram_server(mechanism, lookup, secrets.token_urlsafe(24))
-
-    def _credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
-        known = self.scram(mechanism, user)
-        if known is not None:
-            return known
-        made_up = hmac.digest(self.secret, user.encode(), mechanism.hash)
-        return credential_of(mechanism, made_up, made_up[:20], MIN_ITERATIONS)
+    def _account(self, mechanism: ScramMechanism, name: str, is_token: bool) -> ScramAccount:
+        """Return the account of a user or a token; a made-up one if it does not exist."""
+        if is_token:
+            token = self.tokens(mechanism, name)
+            if token is not None:
+                return token
+        else:
+            credential = self.scram(mechanism, name)
+            if credential is not None:
+                return ScramAccount(name, credential)
+        made_up = hmac.digest(self.secret, name.encode(), mechanism.hash)
+        return ScramAccount(name, credential_of(mechanism, made_up, made_up[:20], MIN_ITERATIONS))
 
 
 def plain_server(users: Mapping[str, Secret]) -> Server:
-    """Yield an empty message, receive the client's, and return the user and an empty one (RFC 4616).
+    """Yield an empty message, receive the client's, and return the login (RFC 4616).
 
     Raises:
         SaslAuthenticationError: the message is malformed, or the password is wrong.
@@ -324,4 +365,4 @@ def plain_server(users: Mapping[str, Secret]) -> Server:
         raise SaslAuthenticationError(
             "Authentication failed: Client requested an authorization id that is different from username"
         )
-    return user, b""
+    return Login(user)

@@ -44,7 +44,7 @@ class SaslListener:
         self._enabled = enabled
         self._max_session_ms = {mechanism: _max_session_ms(config, name, mechanism) for mechanism in enabled}
         # Raises if a mechanism is not implemented.
-        Users(self._plain, lambda mechanism, user: None, self._secret).mechanisms(enabled)
+        Users(self._plain, _nobody, _nobody, self._secret).mechanisms(enabled)
 
     def authenticator(self, image: ClusterImage) -> Authenticator:
         """Return the login of a new connection.
@@ -61,8 +61,12 @@ class SaslListener:
                 bytes(found.salt), found.iterations, bytes(found.stored_key), bytes(found.server_key)
             )
 
-        users = Users(self._plain, lookup, self._secret)
+        users = Users(self._plain, lookup, _nobody, self._secret)
         return Authenticator(users.mechanisms(self._enabled, self._max_session_ms.__getitem__), self._clock)
+
+
+def _nobody(mechanism: ScramMechanism, name: str) -> None:
+    """Look up a user or a token where none exist."""
 
 
 def sasl_listeners(config: BrokerConfig, clock: Clock) -> dict[str, SaslListener]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from kclient.errors import ConfigError, IllegalSaslStateError, SaslAuthenticationError, UnsupportedSaslMechanismError
-from kclient.security.scram import MECHANISMS, ScramCredential, ScramMechanism, credential_of, salted_password
+from kclient.security.scram import (
+    MECHANISMS,
+    ScramAccount,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+    salted_password,
+    scram_client,
+)
 from kclient.security.secret import Secret
 from refbroker.runtime.clock import Clock
 from refbroker.security.principals import ANONYMOUS
@@ -20,7 +28,19 @@ def scram(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
     return credential_of(mechanism, salted_password(mechanism, "builder", b"salt", 4096), b"salt", 4096)
 
 
-USERS = Users({"alice": Secret("wonder"), "carol": Secret("sing")}, scram, b"secret")
+NOW_MS = 1_700_000_000_000
+TOKENS = {"of-alice": ("alice", NOW_MS + 30_000), "of-bob": ("bob", NOW_MS + 90_000), "expired": ("alice", NOW_MS - 1)}
+
+
+def token(mechanism: ScramMechanism, token_id: str) -> ScramAccount | None:
+    if token_id not in TOKENS:
+        return None
+    owner, expires_ms = TOKENS[token_id]
+    stored = credential_of(mechanism, salted_password(mechanism, "hmac", b"salt", 4096), b"salt", 4096)
+    return ScramAccount(owner, stored, is_token=True, expires_ms=expires_ms)
+
+
+USERS = Users({"alice": Secret("wonder"), "carol": Secret("sing")}, scram, token, b"secret")
 
 
 def authenticator(max_session_ms: int = 0, clock: Clock | None = None) -> Authenticator:
@@ -151,7 +171,7 @@ def test_a_mechanism_that_is_not_implemented_is_refused(enabled: list[str]) -> N
 @pytest.fixture
 def clock() -> Clock:
     held = Clock()
-    held.hold(1_700_000_000_000)
+    held.hold(NOW_MS)
     return held
 
 
@@ -217,3 +237,68 @@ def test_a_client_that_fails_to_log_in_again_is_refused(clock: Clock, mechanism:
     assert not login.is_complete
     with pytest.raises(IllegalSaslStateError):
         login.check_allowed(METADATA)
+
+
+def log_in_by_scram(login: Authenticator, name: str, password: str, *, is_token: bool) -> int:
+    """Log in by SCRAM; return the lifetime of the session."""
+    login.check_allowed(HANDSHAKE)
+    login.on_handshake("SCRAM-SHA-512", 1)
+    client = scram_client(MECHANISMS["SCRAM-SHA-512"], name, Secret(password), "nonce", is_token=is_token)
+    first = login.on_token(next(client))
+    return login.on_token(client.send(first.token)).session_lifetime_ms
+
+
+@pytest.mark.parametrize(
+    ("token_id", "max_session_ms", "lifetime_ms"),
+    [("of-alice", 0, 30_000), ("of-alice", 60_000, 30_000), ("of-bob", 60_000, 60_000), ("of-bob", 0, 90_000)],
+)
+def test_a_session_ends_with_the_token(clock: Clock, token_id: str, max_session_ms: int, lifetime_ms: int) -> None:
+    login = authenticator(max_session_ms, clock)
+    assert log_in_by_scram(login, token_id, "hmac", is_token=True) == lifetime_ms
+    assert (login.principal, login.by_token) == (("User", TOKENS[token_id][0]), True)
+    clock.step(lifetime_ms)
+    login.check_allowed(METADATA)
+    clock.step(1)
+    with pytest.raises(IllegalSaslStateError, match="its session has ended"):
+        login.check_allowed(METADATA)
+
+
+def test_an_expired_token_logs_in_for_no_time_at_all_as_in_kafka(clock: Clock) -> None:
+    login = authenticator(60_000, clock)
+    assert log_in_by_scram(login, "expired", "hmac", is_token=True) == 0
+    clock.step(1)
+    with pytest.raises(IllegalSaslStateError, match="its session has ended"):
+        login.check_allowed(METADATA)
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "is_token"),
+    [
+        ("of-alice", "wrong", True),
+        ("of-alice", "hmac", False),
+        ("bob", "builder", True),
+        ("nothing", "hmac", True),
+    ],
+    ids=["wrong HMAC", "token as a user", "user as a token", "unknown token"],
+)
+def test_who_is_not_the_holder_of_a_token_is_refused(name: str, password: str, is_token: bool) -> None:
+    login = authenticator()
+    with pytest.raises(SaslAuthenticationError, match="due to invalid credentials with SASL mechanism SCRAM-SHA-512"):
+        log_in_by_scram(login, name, password, is_token=is_token)
+    assert (login.principal, login.by_token) == (ANONYMOUS, False)
+
+
+def test_a_password_after_a_token_lifts_the_limits_of_the_token(clock: Clock) -> None:
+    login = authenticator(0, clock)
+    log_in_by_scram(login, "of-bob", "hmac", is_token=True)
+    assert log_in_by_scram(login, "bob", "builder", is_token=False) == 0
+    assert not login.by_token
+    clock.step(1_000_000)
+    login.check_allowed(METADATA)
+
+
+def test_a_token_of_another_owner_does_not_continue_a_session(clock: Clock) -> None:
+    login = authenticator(0, clock)
+    log_in_by_scram(login, "of-alice", "hmac", is_token=True)
+    with pytest.raises(SaslAuthenticationError, match="Cannot change principals during re-authentication"):
+        log_in_by_scram(login, "of-bob", "hmac", is_token=True)

@@ -130,6 +130,8 @@ class Broker:
         )
         broker = cls(parts, server, ports)
         try:
+            for each in sasl.values():
+                each.plan(broker.background)
             await broker._serve()
         except BaseException:
             await broker.kill()

@@ -73,7 +73,7 @@ class LoginThread:
             outcome = function()
         except KafkaError as expected:
             outcome = expected
-        except Exception as bug:  # noqa: BLE001 - the thread must go on; the connection reports the error
+        except Exception as bug:  # noqa: BLE001 - the thread must continue; the connection reports the error
             _log.exception("an unexpected error while logging in")
             outcome = KafkaError(f"logging in failed unexpectedly: {bug!r}")
             outcome.__cause__ = bug

@@ -26,6 +26,7 @@ def close_later(context: Context[MetadataServices], response: Message, error: Ka
             # The response is written by a callback of the future, which comes first.
             loop.call_soon(context.connection.close)
 
-    context.connection.warn(f"its login failed: {error.message}")
+    cause = "" if error.__cause__ is None else f" ({error.__cause__})"
+    context.connection.warn(f"its login failed: {error.message}{cause}")
     loop.call_later(context.broker.config.integer("connection.failed.authentication.delay.ms") / 1000, respond)
     return answer

@@ -1,9 +1,9 @@
 """SASL of a listener: which requests a connection may send when, and the broker's side of the mechanisms.
 
 Where `connections.max.reauth.ms` or the expiry of a delegation token limits a session, the client has to log in again
-as the same user and with the same mechanism before the session ends (KIP-368). Not implemented: GSSAPI, OAUTHBEARER.
-Elsewhere: SCRAM's computations (`kclient.security.scram`), delegation tokens (`refbroker.metadata.tokens`), the
-requests (`refbroker.handlers.sasl_handshake`, `sasl_authenticate`).
+as the same user and with the same mechanism before the session ends (KIP-368). Not implemented: GSSAPI.
+Elsewhere: SCRAM's computations (`kclient.security.scram`), delegation tokens (`refbroker.metadata.tokens`), tokens
+of OAUTHBEARER (`oauth`), the requests (`refbroker.handlers.sasl_handshake`, `sasl_authenticate`).
 Source: KIP-12, KIP-43, KIP-48, KIP-152, KIP-368, Kafka's SaslServerAuthenticator and KafkaChannel.
 """
 
@@ -23,7 +23,7 @@ from kclient.errors import (
     SaslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
-from kclient.security.sasl import PLAIN
+from kclient.security.sasl import IMPLEMENTED, PLAIN, WITH_PASSWORD
 from kclient.security.scram import (
     MECHANISMS,
     MIN_ITERATIONS,
@@ -37,7 +37,6 @@ from kclient.security.secret import Secret
 from kclient.state_machine import StateTable
 from refbroker.security.principals import ANONYMOUS, Principal
 
-IMPLEMENTED = (PLAIN, *MECHANISMS)
 TOKEN_LIMIT = 524_288
 """Bytes of a frame before a client has logged in: Kafka's `sasl.server.max.receive.size`."""
 _SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE = 17, 18, 36
@@ -286,12 +285,14 @@ class Users(NamedTuple):
         scram: looks up what is stored for SCRAM.
         tokens: looks up delegation tokens, with which clients log in by SCRAM.
         secret: makes up credentials of users that do not exist; the same for as long as the broker runs.
+        others: start the broker's side of the mechanisms without passwords, by name.
     """
 
     plain: Mapping[str, Secret]
     scram: ScramLookup
     tokens: TokenLookup
     secret: bytes
+    others: Mapping[str, Callable[[], Server]] = {}
 
     def mechanisms(
         self, enabled: list[str], max_session_ms: Callable[[str], int] = lambda mechanism: 0
@@ -305,7 +306,7 @@ class Users(NamedTuple):
         Raises:
             ConfigError: a mechanism is not implemented.
         """
-        missing = [name for name in enabled if name not in IMPLEMENTED]
+        missing = [name for name in enabled if name not in WITH_PASSWORD and name not in self.others]
         if missing or not enabled:
             raise ConfigError(
                 f"sasl.enabled.mechanisms: {missing[0] if missing else 'none'} is not implemented; set it to some of "
@@ -316,6 +317,8 @@ class Users(NamedTuple):
     def _start_of(self, name: str) -> Callable[[], Server]:
         if name == PLAIN:
             return lambda: plain_server(self.plain)
+        if name in self.others:
+            return self.others[name]
         return partial(self._scram_server, MECHANISMS[name])
 
     def _scram_server(self, mechanism: ScramMechanism) -> Server:

@@ -1,23 +1,28 @@
 """The SASL of each listener, from the settings: its mechanisms and users.
 
 Passwords for PLAIN are those of `listener.name.LISTENER.plain.sasl.jaas.config`, as `user_NAME="PASSWORD"`; those for
-SCRAM are in the metadata log. Elsewhere: the logins themselves (`refbroker.security.sasl`).
+SCRAM are in the metadata log. Elsewhere: the logins themselves (`refbroker.security.sasl`), and the tokens of
+OAUTHBEARER (`oauth`).
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from kclient.errors import ConfigError
 from kclient.security.jaas import parse_jaas
-from kclient.security.sasl import PLAIN
+from kclient.security.sasl import OAUTHBEARER, PLAIN
 from kclient.security.scram import ScramCredential, ScramMechanism
 from kclient.security.secret import Secret
 from refbroker.config import BrokerConfig
 from refbroker.metadata.image import ClusterImage
+from refbroker.runtime.background import Background
 from refbroker.runtime.clock import Clock
-from refbroker.security.sasl import Authenticator, Users
+from refbroker.security.oauth import bearer_server
+from refbroker.security.sasl import Authenticator, Server, Users
+from refbroker.server.oauth import OAuthListener, check_keys_are_used
 from refbroker.settings.values import parse_list
 
 _USER = "user_"
@@ -32,8 +37,11 @@ class SaslListener:
         name: the listener.
         clock: measures sessions.
 
+    Attributes:
+        oauth: its OAUTHBEARER, if it has that.
+
     Raises:
-        ConfigError: a mechanism is not implemented, or the users of PLAIN are missing.
+        ConfigError: a mechanism is not implemented, the users of PLAIN are missing, or OAUTHBEARER cannot be set up.
     """
 
     def __init__(self, config: BrokerConfig, name: str, clock: Clock) -> None:
@@ -43,8 +51,17 @@ class SaslListener:
         self._secret = secrets.token_bytes(32)
         self._enabled = enabled
         self._max_session_ms = {mechanism: _max_session_ms(config, name, mechanism) for mechanism in enabled}
+        self.oauth = OAuthListener(config, name, clock) if OAUTHBEARER in enabled else None
+        self._others: dict[str, Callable[[], Server]] = {}
+        if self.oauth is not None:
+            self._others[OAUTHBEARER] = partial(bearer_server, self.oauth.validator)
         # Raises if a mechanism is not implemented.
-        Users(self._plain, _nobody, _nobody, self._secret).mechanisms(enabled)
+        Users(self._plain, _nobody, _nobody, self._secret, self._others).mechanisms(enabled)
+
+    def plan(self, background: Background) -> None:
+        """Have refreshed what has to be, from the start of the periodic tasks on."""
+        if self.oauth is not None and self.oauth.refresh is not None:
+            self.oauth.refresh.plan(background)
 
     def authenticator(self, image: ClusterImage) -> Authenticator:
         """Return the login of a new connection.
@@ -61,7 +78,7 @@ class SaslListener:
                 bytes(found.salt), found.iterations, bytes(found.stored_key), bytes(found.server_key)
             )
 
-        users = Users(self._plain, lookup, _nobody, self._secret)
+        users = Users(self._plain, lookup, _nobody, self._secret, self._others)
         return Authenticator(users.mechanisms(self._enabled, self._max_session_ms.__getitem__), self._clock)
 
 
@@ -76,7 +93,9 @@ def sasl_listeners(config: BrokerConfig, clock: Clock) -> dict[str, SaslListener
         ConfigError: see SaslListener.
     """
     names = [name for name, _, _ in config.listeners.all if config.listeners.protocol(name).has_sasl]
-    return {name: SaslListener(config, name, clock) for name in names}
+    found = {name: SaslListener(config, name, clock) for name in names}
+    check_keys_are_used(config, [each.oauth for each in found.values() if each.oauth is not None])
+    return found
 
 
 def _max_session_ms(config: BrokerConfig, listener: str, mechanism: str) -> int:

@@ -25,6 +25,7 @@ from refbroker.testing.certificates import Certificates
 MECHANISM = "SCRAM-SHA-256"
 """The mechanism by which clients log in, unless they choose another one."""
 
+_UNSECURED_TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
 _PROTOCOLS = {(protocol.has_tls, protocol.has_sasl): protocol.name for protocol in SecurityProtocol}
 
 
@@ -56,7 +57,10 @@ class BrokerSecurity:
         if self._passwords:
             users = " ".join(f'user_{user}="{_quoted(text.reveal())}"' for user, text in self._passwords.items())
             jaas = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
-            found |= {f"listener.name.{name.lower()}.plain.sasl.jaas.config": jaas for name in listeners}
+            for name in listeners:
+                found[f"listener.name.{name.lower()}.plain.sasl.jaas.config"] = jaas
+                # Without effect unless the settings enable OAUTHBEARER.
+                found[f"listener.name.{name.lower()}.oauthbearer.sasl.jaas.config"] = _UNSECURED_TOKENS
             found["sasl.enabled.mechanisms"] = ",".join(("PLAIN", *MECHANISMS))
         if self._acls:
             found["authorizer.class.name"] = STANDARD_AUTHORIZER

@@ -81,7 +81,7 @@ def token_of(body: bytes, url: str, extensions: Mapping[str, str]) -> OAuthToken
         extensions: SASL extensions to send with it.
 
     Raises:
-        OAuthTokenError: there is none.
+        OAuthTokenError: the response has no token.
     """
     try:
         found = json.loads(body)

@@ -44,7 +44,16 @@ class ClientMessage(NamedTuple):
 
 
 class TokenRefusedError(Exception):
-    """A broker does not accept a token; the argument is the JSON object to send."""
+    """A broker does not accept a token.
+
+    Parameters:
+        reason: why, for the broker's log.
+        response: the JSON object to send, which does not tell the client why.
+    """
+
+    def __init__(self, reason: str, response: str = '{"status":"invalid_token"}') -> None:
+        super().__init__(reason)
+        self.response = response
 
 
 def oauth_client(token: OAuthToken) -> Generator[bytes, bytes, None]:
@@ -75,11 +84,11 @@ def oauth_server(
     message = parse_client_message((yield b""))
     try:
         return accept(message), b""
-    except TokenRefusedError as refusal:
-        reason = str(refusal)
-    answer = yield reason.encode()
+    except TokenRefusedError as refused:
+        refusal = refused
+    answer = yield refusal.response.encode()
     if answer == _ACKNOWLEDGE:
-        raise SaslAuthenticationError(reason)
+        raise SaslAuthenticationError(refusal.response) from refusal
     raise SaslAuthenticationError("Invalid OAUTHBEARER client first message")
 
 

@@ -104,7 +104,7 @@ class OAuthSettings(NamedTuple):
         }
         given = [name for name, value in ways.items() if value is not None]
         if len(given) != 1:
-            found = " and ".join(given) or "none of them"
+            found = " and ".join(given) or "no such option"
             raise ConfigError(f"sasl_mechanism=OAUTHBEARER needs one of {', '.join(ways)}; there is {found}")
         check_extensions(self.extensions)
         if self.token_endpoint_url is None:

@@ -107,7 +107,7 @@ class TokenSource:
         return StartedExchange(self._exchange(self.fetch), blocks=True)
 
     def fetch(self) -> OAuthToken:
-        """Return the token, and ask the provider if there is none that is valid. Blocks.
+        """Return the token, and ask the provider for one unless the present one is valid. Blocks.
 
         Raises:
             OAuthTokenError: the provider fails, or has failed a moment ago.

@@ -36,7 +36,7 @@ def test_an_accepted_token_ends_both_sides() -> None:
 
 def test_a_refused_token_is_acknowledged_before_the_login_fails() -> None:
     def refuse(message: ClientMessage) -> None:
-        raise TokenRefusedError('{"status":"invalid_token"}')
+        raise TokenRefusedError("it has expired")
 
     client, server = oauth_client(OAuthToken(TOKEN)), oauth_server(refuse)
     next(server)

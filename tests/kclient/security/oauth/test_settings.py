@@ -139,7 +139,7 @@ def test_the_grant_jwt_bearer_posts_an_assertion(provider: OAuthProvider, tmp_pa
     ],
     ids=["refused", "no json", "down", "redirect", "html", "list", "no token", "no bearer token", "long"],
 )  # fmt: skip
-def test_what_an_endpoint_answers_instead_of_a_token_is_told(
+def test_what_an_endpoint_answers_instead_of_a_token_is_reported(
     provider: OAuthProvider, status: int, body: bytes, kind: type[KafkaError], text: str
 ) -> None:
     provider.responses = [(status, body)]
@@ -214,7 +214,7 @@ URL = "https://login.test/token"
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "needs one of sasl_oauth_token_provider, sasl_oauthbearer_token_endpoint_url, .*; there is none of them"),
+        ({}, "needs one of sasl_oauth_token_provider, .*; there is no such option"),
         ({"sasl_oauth_token_provider": str, "sasl_oauthbearer_token_endpoint_url": URL},
          "there is sasl_oauth_token_provider and sasl_oauthbearer_token_endpoint_url"),
         ({"sasl_oauthbearer_token_endpoint_url": URL}, "needs sasl_oauthbearer_client_credentials_client_id and"),

@@ -1,0 +1,201 @@
+"""OAUTHBEARER of a listener: which tokens the broker accepts, and who they are for.
+
+A token is signed by a key of a provider (`SignedTokens`), or has no signature and is accepted from everybody, which is
+Kafka's default and for tests only (`UnsecuredTokens`). Elsewhere: the messages (`kclient.security.oauth.exchange`),
+and the keys (`jwks`). Source: KIP-255, KIP-768, Kafka's BrokerJwtValidator and
+OAuthBearerUnsecuredValidatorCallbackHandler.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from kclient.errors import SaslAuthenticationError
+from kclient.security.oauth.exchange import ClientMessage, TokenRefusedError, oauth_server
+from kclient.security.oauth.tokens import claims_of, decoded_json
+from refbroker.security.jwks import KeySet
+from refbroker.security.sasl import Login, Server
+
+
+class AcceptedToken(NamedTuple):
+    """Who a token is for, and when it expires, in milliseconds since the epoch."""
+
+    user: str
+    expires_ms: int
+
+
+class TokenValidator(Protocol):
+    """The tokens that a listener accepts."""
+
+    def accept(self, token: str) -> AcceptedToken:
+        """Return who a token is for.
+
+        Raises:
+            TokenRefusedError: the token is not accepted.
+        """
+
+
+def bearer_server(validator: TokenValidator) -> Server:
+    """Yield an empty message, receive the client's, and return the login.
+
+    Raises:
+        SaslAuthenticationError: the message is malformed, or the token is refused.
+    """
+
+    def accept(message: ClientMessage) -> AcceptedToken:
+        accepted = validator.accept(message.token)
+        if message.authorization_id not in ("", accepted.user):
+            raise SaslAuthenticationError(
+                f"Authentication failed: Client requested an authorization id ({message.authorization_id}) that is "
+                f"different from the token's principal name ({accepted.user})"
+            )
+        return accepted
+
+    accepted, last = yield from oauth_server(accept)
+    return Login(accepted.user, last, accepted.expires_ms)
+
+
+class ClaimNames(NamedTuple):
+    """The claims that contain the user and the scope."""
+
+    user: str = "sub"
+    scope: str = "scope"
+
+
+class SignedTokens:
+    """Tokens that are signed by a key of the provider.
+
+    Parameters:
+        keys: the keys.
+        clock: milliseconds since the epoch.
+        issuer: the provider that must have issued them; None for any.
+        audiences: one of these must be their audience; none for tokens without an audience.
+        skew_ms: how much the clocks may differ.
+        claims: the names of claims.
+    """
+
+    def __init__(
+        self,
+        keys: KeySet,
+        clock: Callable[[], int],
+        *,
+        issuer: str | None = None,
+        audiences: Collection[str] = (),
+        skew_ms: int = 30_000,
+        claims: ClaimNames = ClaimNames(),  # noqa: B008 - it is immutable
+    ) -> None:
+        self._keys = keys
+        self._clock = clock
+        self._issuer = issuer
+        self._audiences = frozenset(audiences)
+        self._skew_ms = skew_ms
+        self._names = claims
+
+    def accept(self, token: str) -> AcceptedToken:
+        """See TokenValidator."""
+        claims = self._keys.verify(token)
+        now = self._clock()
+        expires_ms = _milliseconds(claims, "exp")
+        _milliseconds(claims, "iat")
+        if now - self._skew_ms >= expires_ms:
+            raise TokenRefusedError("the token has expired")
+        if "nbf" in claims and now + self._skew_ms < _milliseconds(claims, "nbf"):
+            raise TokenRefusedError("the token is not valid yet")
+        if self._issuer is not None and claims.get("iss") != self._issuer:
+            raise TokenRefusedError(f"the issuer is {claims.get('iss')!r}, not {self._issuer!r}")
+        found = claims.get("aud", [])
+        audience = (
+            {found} if isinstance(found, str) else set(filter(_is_text, found if isinstance(found, list) else []))
+        )
+        if (audience or self._audiences) and not audience & self._audiences:
+            raise TokenRefusedError(f"the audience is {sorted(audience)}, not one of {sorted(self._audiences)}")
+        _check_scope(claims.get(self._names.scope), self._names.scope)
+        return AcceptedToken(_user(claims, self._names.user), expires_ms)
+
+
+class UnsecuredTokens:
+    """Tokens without a signature, which anybody can make.
+
+    Parameters:
+        clock: milliseconds since the epoch.
+        claims: the names of claims.
+        required_scope: the parts of a scope that a token needs.
+        skew_ms: how much the clocks may differ.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], int],
+        *,
+        claims: ClaimNames = ClaimNames(),  # noqa: B008 - it is immutable
+        required_scope: Collection[str] = (),
+        skew_ms: int = 0,
+    ) -> None:
+        self._clock = clock
+        self._names = claims
+        self._required = list(required_scope)
+        self._skew_ms = skew_ms
+
+    def accept(self, token: str) -> AcceptedToken:
+        """See TokenValidator."""
+        claims = claims_of(token)
+        header = decoded_json(token.partition(".")[0])
+        if claims is None or not isinstance(header, dict) or header.get("alg") != "none" or not token.endswith("."):
+            raise TokenRefusedError("the token is not an unsecured JSON Web Token")
+        user = _user(claims, self._names.user)
+        now = self._clock()
+        expires_ms = _milliseconds(claims, "exp")
+        if now - self._skew_ms >= expires_ms:
+            raise TokenRefusedError("the token has expired")
+        if "iat" in claims:
+            issued_ms = _milliseconds(claims, "iat")
+            if now + self._skew_ms < issued_ms:
+                raise TokenRefusedError("the token was issued in the future")
+            if expires_ms <= issued_ms:
+                raise TokenRefusedError("the token expires before it was issued")
+        scope = claims.get(self._names.scope)
+        parts = scope.split() if isinstance(scope, str) else scope if isinstance(scope, list) else []
+        missing = [part for part in self._required if part not in parts]
+        if missing:
+            wanted = json.dumps(" ".join(self._required))
+            response = f'{{"status":"insufficient_scope", "scope":{wanted}}}'
+            raise TokenRefusedError(f"the scope lacks {missing[0]!r}", response)
+        return AcceptedToken(user, expires_ms)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _milliseconds(claims: Mapping[str, Any], name: str) -> int:
+    """Return a time of the claims.
+
+    Raises:
+        TokenRefusedError: it is missing, or no number of seconds since the epoch.
+    """
+    value = claims.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise TokenRefusedError(f"the claim {name!r} is missing, or no number of seconds")
+    return int(value * 1000)
+
+
+def _user(claims: Mapping[str, Any], name: str) -> str:
+    value = claims.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise TokenRefusedError(f"the claim {name!r} is missing, or no text")
+    return value.strip()
+
+
+def _check_scope(scope: object, name: str) -> None:
+    """Check that a scope has no empty parts, and none twice.
+
+    Raises:
+        TokenRefusedError: it has.
+    """
+    parts = [scope] if isinstance(scope, str) else scope if isinstance(scope, list) else []
+    texts = [part.strip() for part in parts if isinstance(part, str)]
+    if len(texts) < len(parts) or not all(texts) or len(set(texts)) < len(texts):
+        raise TokenRefusedError(f"the claim {name!r} has a part that is empty, or one that stands there twice")

@@ -1,8 +1,8 @@
-"""Checks of what an application passes by partition: offsets to commit, and times to look up."""
+"""Checks of what an application passes: partitions, and by partition offsets to commit and times to look up."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kclient.types import OffsetAndMetadata, TopicPartition
 
@@ -12,6 +12,28 @@ GivenOffsets = Mapping[TopicPartition, OffsetAndMetadata | int] | Mapping[tuple[
 
 GivenTimes = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
 """Milliseconds since the epoch, by partition; a union for the same reason."""
+
+
+def checked_partition(given: object) -> TopicPartition:
+    """Return a TopicPartition, also from a pair of topic and number.
+
+    Raises:
+        TypeError: this is something else, such as the name of a topic.
+    """
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str) and isinstance(given[1], int):
+        return TopicPartition(*given)
+    raise TypeError(f"a partition is a TopicPartition or a pair (topic, number), not {given!r}")
+
+
+def checked_partitions(given: Iterable[object]) -> list[TopicPartition]:
+    """Return several partitions.
+
+    Raises:
+        TypeError: this is a single partition or topic, or has something that is no partition.
+    """
+    if isinstance(given, str | TopicPartition) or not isinstance(given, Iterable):
+        raise TypeError(f"partitions are given as a list of TopicPartition, not {given!r}")
+    return [checked_partition(each) for each in given]
 
 
 def checked_offsets(offsets: GivenOffsets) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -27,7 +49,7 @@ def checked_offsets(offsets: GivenOffsets) -> dict[TopicPartition, OffsetAndMeta
         )
     checked: dict[TopicPartition, OffsetAndMetadata] = {}
     for key, value in offsets.items():
-        partition = TopicPartition(*key)
+        partition = checked_partition(key)
         offset = OffsetAndMetadata(value) if isinstance(value, int) else value
         if not isinstance(offset, OffsetAndMetadata):
             raise TypeError(f"an offset is an int or an OffsetAndMetadata, not {value!r} for {partition}")
@@ -50,7 +72,7 @@ def checked_times(times: GivenTimes) -> dict[TopicPartition, int]:
         )
     checked: dict[TopicPartition, int] = {}
     for key, time in times.items():
-        partition = TopicPartition(*key)
+        partition = checked_partition(key)
         if not isinstance(time, int):
             raise TypeError(f"a time is an int, milliseconds since the epoch, not {time!r} for {partition}")
         if time < 0:

@@ -196,7 +196,7 @@ class AsyncConsumer:
 
     def current_lag(self, partition: tuple[str, int]) -> int | None:
         """Return the number of offsets between position and end offset; see `Consumer.current_lag`."""
-        return self._core.positions.current_lag(TopicPartition(*partition))
+        return self._core.positions.current_lag(partition)
 
     # -- committed offsets
 

@@ -280,7 +280,7 @@ class Consumer:
         Returns:
             None before the first response, and while no broker is reachable.
         """
-        return self._core.positions.current_lag(TopicPartition(*partition))
+        return self._core.positions.current_lag(partition)
 
     # -- committed offsets
 

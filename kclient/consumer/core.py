@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 
-from kclient._offsets import GivenOffsets
+from kclient._offsets import GivenOffsets, checked_partitions
 from kclient.consumer.assignment.topics import Topic, choose
 from kclient.consumer.committed.group_offsets import CommitCallback, GroupOffsets
 from kclient.consumer.committed.selection import ToCommit
@@ -106,7 +106,7 @@ class ConsumerCore:
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read exactly these partitions."""
-        chosen = [TopicPartition(*partition) for partition in partitions]
+        chosen = checked_partitions(partitions)
         self.app_thread.leave_iteration()
         if self.group_offsets is not None and self.subscription.topics is None:
             self.group_offsets.commit_before_assign()

@@ -12,7 +12,7 @@ from concurrent.futures import Future, InvalidStateError
 from typing import Any, NamedTuple
 
 from kclient._misuse import check_callback
-from kclient._offsets import GivenOffsets
+from kclient._offsets import GivenOffsets, checked_partitions
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.subscription import Subscription
 from kclient.consumer.committed.auto_commit import AutoCommit
@@ -237,7 +237,7 @@ class GroupOffsets:
         self, partitions: Iterable[tuple[str, int]], timeout: float
     ) -> Operation[dict[TopicPartition, OffsetAndMetadata | None]]:
         """See `Consumer.committed`."""
-        lookup = CommittedLookup([TopicPartition(*tp) for tp in partitions], timeout)
+        lookup = CommittedLookup(checked_partitions(partitions), timeout)
         self._submit(lambda: self._fetcher.add(lookup))
         found: dict[TopicPartition, OffsetAndMetadata | None] = yield Result(
             lookup.future, self._clock() + timeout + _MARGIN

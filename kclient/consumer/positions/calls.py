@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from kclient._offsets import checked_partition, checked_partitions
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.reset import EARLIEST, LATEST, ResetPolicy
 from kclient.consumer.assignment.subscription import Subscription
@@ -54,8 +55,9 @@ class PositionCalls:
         self._leave_iteration = leave_iteration
         self._begin_call = begin_call
 
-    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+    def seek(self, tp: tuple[str, int], offset: int | OffsetAndMetadata) -> None:
         """Set the position to an offset."""
+        partition = checked_partition(tp)
         epoch = -1
         if isinstance(offset, OffsetAndMetadata):
             epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
@@ -63,11 +65,11 @@ class PositionCalls:
         if offset < 0:
             raise ValueError(f"an offset is 0 or more, not {offset}")
         self._leave_iteration()
-        self._subscription.seek(TopicPartition(*tp), offset, epoch)
+        self._subscription.seek(partition, offset, epoch)
 
     def seek_by(self, partitions: Iterable[tuple[str, int]], policy: ResetPolicy) -> None:
         """Set the positions to the beginning or the end; those of all assigned partitions if none is given."""
-        chosen = [TopicPartition(*tp) for tp in partitions] or list(self._subscription.partitions)
+        chosen = checked_partitions(partitions) or list(self._subscription.partitions)
         if not chosen:
             raise IllegalStateError("no partition is assigned yet: name the partitions, or poll() first")
         self._leave_iteration()
@@ -90,7 +92,7 @@ class PositionCalls:
             timeout: seconds.
             shared: whether another task polls, which starts partitions and raises interruptions.
         """
-        tp = TopicPartition(*tp)
+        tp = checked_partition(tp)
         deadline = self._engine.clock() + timeout
         while True:
             if shared:
@@ -125,7 +127,7 @@ class PositionCalls:
     ) -> Operation[dict[TopicPartition, OffsetAndTimestamp | None]]:
         """Return by partition an OffsetAndTimestamp, or None without one."""
         self._engine.check_usable()
-        lookup = Lookup({TopicPartition(*tp): timestamp for tp, timestamp in targets.items()}, timeout)
+        lookup = Lookup(dict(targets), timeout)
         self._engine.submit(lambda: self._offsets.add(lookup))
         found: dict[TopicPartition, OffsetAndTimestamp | None] = yield self._ends_itself(lookup.future, timeout)
         return found
@@ -135,32 +137,33 @@ class PositionCalls:
     ) -> Operation[dict[TopicPartition, int]]:
         """Return by partition its first or its end offset."""
         timestamp = policy.timestamp(0)
-        found = yield from self.lookup({TopicPartition(*tp): timestamp for tp in partitions}, timeout)
+        found = yield from self.lookup(dict.fromkeys(checked_partitions(partitions), timestamp), timeout)
         return {tp: 0 if answer is None else answer.offset for tp, answer in found.items()}
 
     def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Return no records of these partitions."""
-        chosen = [TopicPartition(*tp) for tp in partitions]
+        chosen = checked_partitions(partitions)
         self._leave_iteration()
         self._subscription.pause(chosen)
 
     def resume(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Undo `pause`."""
-        self._subscription.resume([TopicPartition(*tp) for tp in partitions])
+        self._subscription.resume(checked_partitions(partitions))
 
     def paused(self) -> set[TopicPartition]:
         """Return the paused partitions."""
         with self._subscription.lock:
             return {tp for tp, state in self._subscription.partitions.items() if state.paused}
 
-    def current_lag(self, tp: TopicPartition) -> int | None:
+    def current_lag(self, tp: tuple[str, int]) -> int | None:
         """Return the number of offsets between position and end, as of the last response; None while no broker is
         reachable.
         """
+        partition = checked_partition(tp)
         if self._engine.is_unreachable:
             return None
         with self._subscription.lock:
-            state = self._subscription.state(TopicPartition(*tp))
+            state = self._subscription.state(partition)
             return state.lag(self._reads_committed)
 
     def _ends_itself(self, future: Future[Any], timeout: float) -> Result:

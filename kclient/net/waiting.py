@@ -110,7 +110,10 @@ class LoopBridge:
             self._run_soon: Callable[..., Any] = self._trio_token.run_sync_soon
             self._loop_is_over: type[Exception] = trio.RunFinishedError
         else:
-            self._asyncio = asyncio.get_running_loop()
+            try:
+                self._asyncio = asyncio.get_running_loop()
+            except RuntimeError:
+                raise RuntimeError("no event loop is running; create an async client in a coroutine") from None
             self._run_soon = self._asyncio.call_soon_threadsafe
             self._loop_is_over = RuntimeError
 

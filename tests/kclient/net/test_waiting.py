@@ -8,6 +8,7 @@ from concurrent.futures import CancelledError, Future
 import anyio
 import pytest
 
+from kclient import AsyncProducer
 from kclient.errors import KafkaTimeoutError, UnknownServerError
 from kclient.net.waiting import LoopBridge, LoopSignal, ThreadSignal, WaiterSet, await_future, wait_future
 from tests.support.patience import ANSWER
@@ -33,6 +34,11 @@ def test_a_thread_signal_wakes_the_waiting_thread() -> None:
     thread = later(signal.notify)
     assert signal.wait(ANSWER)
     thread.join()
+
+
+def test_an_async_client_outside_of_an_event_loop_says_where_it_belongs() -> None:
+    with pytest.raises(RuntimeError, match=r"^no event loop is running; create an async client in a coroutine$"):
+        AsyncProducer(bootstrap_servers="localhost:1")
 
 
 def test_wait_future_returns_the_result_or_raises_the_futures_error() -> None:

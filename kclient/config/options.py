@@ -94,7 +94,10 @@ def check_value(name: str, hint: Any, value: Any) -> None:
         if (low is not None and value < low) or (high is not None and value > high):
             unit = f" {option.unit}" if option.unit else ""
             special = "" if option.special is None else f", or {option.special}"
-            raise ConfigError(f"{name} must be from {low} to {high}{unit}{special}, not {value}")
+            # The largest number that Kafka's type can hold says nothing about a value that is too small.
+            open_ended = high in (INT_MAX, LONG_MAX) and low is not None and value < low
+            allowed = f"at least {low}" if open_ended else f"from {low} to {high}"
+            raise ConfigError(f"{name} must be {allowed}{unit}{special}, not {value}")
 
 
 def parse_value(name: str, hint: Any, text: str) -> Any:

@@ -123,7 +123,8 @@ def test_an_option_far_from_all_others_is_an_error_without_a_guess() -> None:
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        ({"linger_ms": -1}, "linger_ms must be from 0"),
+        ({"linger_ms": -1}, "linger_ms must be at least 0 ms, not -1"),
+        ({"linger_ms": 2**63}, "linger_ms must be from 0 to 9223372036854775807 ms, not 9223372036854775808"),
         ({"linger_ms": "5"}, "linger_ms must be int, not '5'"),
         ({"linger_ms": True}, "linger_ms must be int"),
         ({"compression_type": "brotli"}, "compression_type must be one of 'none', 'gzip'"),

@@ -62,7 +62,7 @@ def several(given: T | Iterable[T], kind: type[T], what: str) -> list[T]:
     if isinstance(given, kind):
         return [instance(given, kind, what)]
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"{what} takes several of {_named(kind)}, not {given!r}")
+        raise TypeError(f"{what} takes {_named(kind)} or several, not {given!r}")
     return [instance(each, kind, what) for each in given]
 
 
@@ -78,7 +78,7 @@ def partition(given: object, what: str) -> TopicPartition:
 def partitions(given: Iterable[Any], what: str) -> list[TopicPartition]:
     """Return several partitions; a single one is a mistake that would be read as two."""
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"{what} takes several TopicPartition(topic, partition), not {given!r}")
+        raise TypeError(f"{what} takes a list of TopicPartition(topic, partition), not {given!r}")
     return [partition(each, what) for each in given]
 
 
@@ -91,4 +91,4 @@ def mapping(given: Mapping[Any, Any], key: Check[T], value: Check[V], what: str)
 
 def _named(kind: type) -> str:
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
-    return {str: "a text", int: "a whole number"}.get(kind, f"{article} {kind.__name__}")
+    return {str: "a str", int: "an int"}.get(kind, f"{article} {kind.__name__}")

@@ -40,14 +40,14 @@ def admin() -> Any:
 
 WRONG_CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda admin: admin.create_topics(["t"]), "create_topics takes a NewTopic, not 't'"),
-    (lambda admin: admin.create_topics("t"), "create_topics takes several of a NewTopic, not 't'"),
-    (lambda admin: admin.delete_topics([None]), "delete_topics takes a text, not None"),
-    (lambda admin: admin.delete_topics(3), "delete_topics takes several of a text, not 3"),
-    (lambda admin: admin.describe_topics([T0]), "describe_topics takes a text, not TopicPartition"),
+    (lambda admin: admin.create_topics("t"), "create_topics takes a NewTopic or several, not 't'"),
+    (lambda admin: admin.delete_topics([None]), "delete_topics takes a str, not None"),
+    (lambda admin: admin.delete_topics(3), "delete_topics takes a str or several, not 3"),
+    (lambda admin: admin.describe_topics([T0]), "describe_topics takes a str, not TopicPartition"),
     (lambda admin: admin.create_partitions({"t": 50}), "create_partitions takes a NewPartitions, not 50"),
-    (lambda admin: admin.create_partitions({3: NewPartitions(5)}), "create_partitions takes a text, not 3"),
+    (lambda admin: admin.create_partitions({3: NewPartitions(5)}), "create_partitions takes a str, not 3"),
     (lambda admin: admin.create_partitions(["t"]), r"create_partitions takes a mapping, not \['t'\]"),
-    (lambda admin: admin.describe_configs("orders"), "describe_configs takes several of a ConfigResource, not 'ord"),
+    (lambda admin: admin.describe_configs("orders"), "describe_configs takes a ConfigResource or several, not 'ord"),
     (lambda admin: admin.describe_configs(["orders"]), "describe_configs takes a ConfigResource, not 'orders'"),
     (
         lambda admin: admin.incremental_alter_configs({"orders": []}),
@@ -57,19 +57,19 @@ WRONG_CALLS: list[tuple[Callable[[Any], object], str]] = [
         lambda admin: admin.incremental_alter_configs({ORDERS: ["a"]}),
         "incremental_alter_configs takes an AlterConfig, not 'a'",
     ),
-    (lambda admin: admin.list_offsets({T0: "latest"}), "list_offsets takes a whole number, not 'latest'"),
+    (lambda admin: admin.list_offsets({T0: "latest"}), "list_offsets takes an int, not 'latest'"),
     (lambda admin: admin.list_offsets({"t": -1}), r"list_offsets takes a TopicPartition\(.*, not 't'"),
-    (lambda admin: admin.delete_records({T0: None}), "delete_records takes a whole number, not None"),
+    (lambda admin: admin.delete_records({T0: None}), "delete_records takes an int, not None"),
     (lambda admin: admin.list_groups(states=["Stable"]), r"list_groups\(states=\) takes a GroupState, not 'St"),
-    (lambda admin: admin.list_groups(types="Classic"), r"list_groups\(types=\) takes several of a GroupType"),
-    (lambda admin: admin.describe_groups([1]), "describe_groups takes a text, not 1"),
-    (lambda admin: admin.delete_groups(None), "delete_groups takes several of a text, not None"),
-    (lambda admin: admin.group_lag(1), "group_lag takes several of a text, not 1"),
-    (lambda admin: admin.remove_group_members(1, everyone=True), "remove_group_members takes a text, not 1"),
+    (lambda admin: admin.list_groups(types="Classic"), r"list_groups\(types=\) takes a GroupType or several"),
+    (lambda admin: admin.describe_groups([1]), "describe_groups takes a str, not 1"),
+    (lambda admin: admin.delete_groups(None), "delete_groups takes a str or several, not None"),
+    (lambda admin: admin.group_lag(1), "group_lag takes a str or several, not 1"),
+    (lambda admin: admin.remove_group_members(1, everyone=True), "remove_group_members takes a str, not 1"),
     (lambda admin: admin.remove_group_members("g", member_ids=[1]), r"remove_group_members\(member_ids=\) takes a"),
     (lambda admin: admin.list_group_offsets({"g": T0}), r"list_group_offsets takes a TopicPartition\(.*, not 't'"),
     (lambda admin: admin.alter_group_offsets("g", {T0: "4"}), "alter_group_offsets takes an OffsetAndMetadata"),
-    (lambda admin: admin.alter_group_offsets(["g"], {T0: 4}), r"alter_group_offsets takes a text, not \['g'\]"),
+    (lambda admin: admin.alter_group_offsets(["g"], {T0: 4}), r"alter_group_offsets takes a str, not \['g'\]"),
     (lambda admin: admin.delete_group_offsets("g", ["t"]), r"delete_group_offsets takes a TopicPartition\(.*'t'"),
     (lambda admin: admin.reset_group_offsets("g", "earliest"), "reset_group_offsets takes an OffsetReset, not 'e"),
     (
@@ -78,17 +78,17 @@ WRONG_CALLS: list[tuple[Callable[[Any], object], str]] = [
     ),
     (
         lambda admin: admin.list_transactions(states="Ongoing"),
-        r"list_transactions\(states=\) takes several of",
+        r"list_transactions\(states=\) takes a TransactionState or several",
     ),
-    (lambda admin: admin.list_transactions(producer_ids=["7"]), r"\(producer_ids=\) takes a whole number, not '7'"),
+    (lambda admin: admin.list_transactions(producer_ids=["7"]), r"\(producer_ids=\) takes an int, not '7'"),
     (lambda admin: admin.list_transactions(min_duration="1h"), r"\(min_duration=\) takes seconds, not '1h'"),
-    (lambda admin: admin.list_transactions(transactional_id_pattern=b"a"), r"_pattern=\) takes a text, not b'a'"),
-    (lambda admin: admin.describe_transactions([7]), "describe_transactions takes a text, not 7"),
+    (lambda admin: admin.list_transactions(transactional_id_pattern=b"a"), r"_pattern=\) takes a str, not b'a'"),
+    (lambda admin: admin.describe_transactions([7]), "describe_transactions takes a str, not 7"),
     (lambda admin: admin.complete_transaction("etl-1"), "complete_transaction takes a PreparedTransaction, not"),
-    (lambda admin: admin.fence_producers(None), "fence_producers takes several of a text, not None"),
+    (lambda admin: admin.fence_producers(None), "fence_producers takes a str or several, not None"),
     (lambda admin: admin.describe_producers(T0), r"describe_producers takes a TopicPartition\(.*, not 't'"),
-    (lambda admin: admin.describe_producers([T0], broker_id="1"), r"\(broker_id=\) takes a whole number, not '1'"),
-    (lambda admin: admin.find_hanging_transactions(topics=[T0]), r"\(topics=\) takes a text, not TopicPartition"),
+    (lambda admin: admin.describe_producers([T0], broker_id="1"), r"\(broker_id=\) takes an int, not '1'"),
+    (lambda admin: admin.find_hanging_transactions(topics=[T0]), r"\(topics=\) takes a str, not TopicPartition"),
     (lambda admin: admin.find_hanging_transactions(max_transaction_timeout="15"), "takes seconds, not '15'"),
     (
         lambda admin: admin.abort_transaction("t", start_offset=5),
@@ -96,16 +96,16 @@ WRONG_CALLS: list[tuple[Callable[[Any], object], str]] = [
     ),
     (
         lambda admin: admin.abort_transaction(T0, start_offset="5"),
-        r"\(start_offset=\) takes a whole number, not '5'",
+        r"\(start_offset=\) takes an int, not '5'",
     ),
     (
         lambda admin: admin.abort_transaction(T0, producer_id=7, producer_epoch=3.0),
-        r"\(producer_epoch=\) takes a whole number, not 3\.0",
+        r"\(producer_epoch=\) takes an int, not 3\.0",
     ),
-    (lambda admin: NewTopic("t", "6"), r"NewTopic\(num_partitions=\) takes a whole number, not '6'"),  # type: ignore[arg-type]
+    (lambda admin: NewTopic("t", "6"), r"NewTopic\(num_partitions=\) takes an int, not '6'"),  # type: ignore[arg-type]
     (lambda admin: NewTopic("t", configs=[("a", 1)]), r"NewTopic\(configs=\) takes a Mapping"),  # type: ignore[arg-type]
-    (lambda admin: NewPartitions(True), r"NewPartitions\(total_count=\) takes a whole number, not True"),
-    (lambda admin: OffsetReset.shift_by("3"), r"OffsetReset\.shift_by takes a whole number, not '3'"),  # type: ignore[arg-type]
+    (lambda admin: NewPartitions(True), r"NewPartitions\(total_count=\) takes an int, not True"),
+    (lambda admin: OffsetReset.shift_by("3"), r"OffsetReset\.shift_by takes an int, not '3'"),  # type: ignore[arg-type]
     (lambda admin: OffsetReset.to_time("now"), r"OffsetReset\.to_time takes a datetime, or milliseconds .*, not 'now'"),  # type: ignore[arg-type]
     (lambda admin: OffsetReset.by_duration("PT1H"), r"OffsetReset\.by_duration takes seconds, not 'PT1H'"),  # type: ignore[arg-type]
 ]

@@ -16,8 +16,8 @@ from kclient.protocol.acls import CLUSTER_NAME, WILDCARD
 
 app = App(help="List, create and delete ACLs: which principals may do what.")
 
-Topic = Annotated[list[str] | None, typer.Option("--topic", help="A topic; repeatable.")]
-Group = Annotated[list[str] | None, typer.Option("--group", help="A consumer group; repeatable.")]
+Topic = Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic; repeatable.")]
+Group = Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help="A consumer group; repeatable.")]
 TransactionalId = Annotated[
     list[str] | None, typer.Option("--transactional-id", metavar="ID", help="A transactional id; repeatable.")
 ]
@@ -77,7 +77,8 @@ def create(
         list[str], typer.Option("--principal", metavar="USER:NAME", help="Who; User:* is everybody. Repeatable.")
     ],
     operation: Annotated[
-        list[str] | None, typer.Option("--operation", help="What, such as read or write; repeatable.")
+        list[str] | None,
+        typer.Option("--operation", metavar="OPERATION", help="What, such as read or write; repeatable."),
     ] = None,
     producer: Annotated[bool, typer.Option("--producer", help="What a producer needs on its topics and ids.")] = False,
     consumer: Annotated[
@@ -137,7 +138,9 @@ def delete(
     principal: Annotated[
         list[str] | None, typer.Option("--principal", metavar="USER:NAME", help="Only this principal; repeatable.")
     ] = None,
-    operation: Annotated[list[str] | None, typer.Option("--operation", help="Only this operation; repeatable.")] = None,
+    operation: Annotated[
+        list[str] | None, typer.Option("--operation", metavar="OPERATION", help="Only this operation; repeatable.")
+    ] = None,
     host: Host = None,
     json: Json = False,
 ) -> None:

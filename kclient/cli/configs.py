@@ -14,9 +14,10 @@ from kclient.errors import BrokerNotAvailableError
 
 app = App(help="Describe and change the settings of topics and brokers.")
 
-Topic = Annotated[str | None, typer.Option("--topic", help="The topic.")]
+Topic = Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The topic.")]
 Broker = Annotated[
-    str | None, typer.Option("--broker", help='The broker, by its number; "default" for the defaults of all brokers.')
+    str | None,
+    typer.Option("--broker", metavar="ID", help='The broker, by its id; "default" for the defaults of all brokers.'),
 ]
 
 

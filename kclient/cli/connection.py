@@ -27,15 +27,17 @@ def _or_of_all(context: typer.Context, servers: str | None) -> str | None:
 
 _WHERE = {
     "metavar": "HOST:PORT,...",
-    "help": "The cluster. Default: bootstrap.servers of --set, --properties or --profile, "
-    f"{BOOTSTRAP_VARIABLE} in the environment, localhost:9092.",
+    "help": "Brokers of the cluster. By default bootstrap.servers of --set, --properties or --profile; without one, "
+    f"${BOOTSTRAP_VARIABLE}, or localhost:9092.",
 }
 
 RootServers = Annotated[str | None, typer.Option("--bootstrap-servers", "-b", **_WHERE)]
 Servers = Annotated[str | None, typer.Option("--bootstrap-servers", "-b", callback=_or_of_all, **_WHERE)]
 Properties = Annotated[
     Path | None,
-    typer.Option("--properties", exists=True, dir_okay=False, help="A .properties file with Kafka's option names."),
+    typer.Option(
+        "--properties", metavar="FILE", exists=True, dir_okay=False, help="A .properties file with client options."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,

@@ -26,7 +26,7 @@ from kclient.types import TopicPartition
 app = App(help="List, describe and delete consumer groups; show their lag; reset their offsets.")
 
 Names = Annotated[list[str], typer.Argument(metavar="GROUP", show_default=False)]
-Group = Annotated[str, typer.Argument(show_default=False)]
+Group = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
 Topics = Annotated[
     list[str] | None,
     typer.Option(
@@ -44,11 +44,15 @@ def list_groups(
     settings: Settings = None,
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", help="Only groups in this state, such as Stable or Empty; repeatable."),
+        typer.Option(
+            "--state", metavar="STATE", help="Only groups in this state, such as Stable or Empty; repeatable."
+        ),
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--type", help="Only groups of this type, such as Classic or Consumer; repeatable."),
+        typer.Option(
+            "--type", metavar="TYPE", help="Only groups of this type, such as Classic or Consumer; repeatable."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -119,7 +123,9 @@ def reset(
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="To this offset.")] = None,
     from_file: Annotated[
         Path | None,
-        typer.Option("--from-file", exists=True, dir_okay=False, help="A CSV file: topic,partition,offset."),
+        typer.Option(
+            "--from-file", metavar="FILE", exists=True, dir_okay=False, help="A CSV file: topic,partition,offset."
+        ),
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Make the change; without it, only show it.")] = False,
     export: Annotated[

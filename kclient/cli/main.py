@@ -39,7 +39,9 @@ def _run() -> None:
         import rich  # noqa: F401 - only to see that it is there
         import typer  # noqa: F401
     except ImportError as missing:
-        sys.exit(f"kclient: the command line needs {missing.name}: pip install typer rich, or the extra cli")
+        sys.exit(
+            f"kclient: the command line needs {missing.name}; install kclient with the extra cli, or typer and rich"
+        )
 
     from kclient.cli.commands import app
     from kclient.cli.output import show_warnings

@@ -31,13 +31,19 @@ ERRORS_SHOWN = 5
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(show_default=False)],
-    file: Annotated[Path | None, typer.Argument(exists=True, dir_okay=False, help="Standard input by default.")] = None,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]", exists=True, dir_okay=False, help="Standard input by default.", show_default=False
+        ),
+    ] = None,
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="The separator of key and value in a line.")
+        str | None,
+        typer.Option("--key-separator", "-K", metavar="TEXT", help="The separator of key and value in a line."),
     ] = None,
     header: Annotated[
         list[str] | None,
@@ -46,7 +52,9 @@ def produce(
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, metavar="N", help="The partition of every record.")
     ] = None,
-    compression: Annotated[str | None, typer.Option("--compression", "-z", help="gzip, snappy, lz4 or zstd.")] = None,
+    compression: Annotated[
+        str | None, typer.Option("--compression", "-z", metavar="CODEC", help="gzip, snappy, lz4 or zstd.")
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Each line is a JSON object, as `kclient consume --json` writes it.")
     ] = False,

@@ -44,7 +44,7 @@ Profile = Annotated[
     typer.Option(
         "--profile",
         metavar="NAME",
-        help=f"The options of this profile in config.toml. Default: {PROFILE_VARIABLE} in the environment.",
+        help=f"Take client options from this profile of config.toml. By default ${PROFILE_VARIABLE}.",
         callback=_choose,
     ),
 ]
@@ -70,8 +70,8 @@ def profile_options(config: type[ClientConfig], *, has_properties: bool) -> dict
     path = profiles_path()
     profiles = _read(path)
     if name not in profiles:
-        there = ", ".join(profiles) or "no profile"
-        raise ConfigError(f"{path} has {there}, and not {name!r}")
+        known = f"its profiles are {', '.join(profiles)}" if profiles else "it has none"
+        raise ConfigError(f"there is no profile {name!r} in {path}; {known}")
     fields = config.__struct_fields__
     return {dotted_name(config, key) if key in fields else key: value for key, value in _flat(profiles[name])}
 
@@ -90,7 +90,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
                 raise ConfigError(f"other users may access {path} (mode {mode:04o}); run: chmod 600 {path}")
             found = tomllib.load(file)
     except OSError as error:
-        raise ConfigError(f"profiles cannot be read: {error}") from None
+        raise ConfigError(f"the file of profiles cannot be read: {error}") from None
     except ValueError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
     for name, profile in found.items():

@@ -13,11 +13,11 @@ from kclient.cli.connection import Json, Properties, Servers, Settings, admin
 
 app = App(help="List, set and delete client quotas.")
 
-User = Annotated[str | None, typer.Option("--user", help="A user.")]
+User = Annotated[str | None, typer.Option("--user", metavar="USER", help="A user.")]
 DefaultUser = Annotated[bool, typer.Option("--default-user", help="All users without a quota of their own.")]
 ClientId = Annotated[str | None, typer.Option("--client-id", metavar="ID", help="A client id.")]
 DefaultClientId = Annotated[bool, typer.Option("--default-client-id", help="All other client ids.")]
-Ip = Annotated[str | None, typer.Option("--ip", help="An IP address.")]
+Ip = Annotated[str | None, typer.Option("--ip", metavar="IP", help="An IP address.")]
 DefaultIp = Annotated[bool, typer.Option("--default-ip", help="All other addresses.")]
 
 

@@ -39,8 +39,10 @@ def create(
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="-1: the broker's default.")] = -1,
-    replication_factor: Annotated[int, typer.Option("--replication-factor", help="-1: the broker's default.")] = -1,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", metavar="N", help="-1: the broker's default.")] = -1,
+    replication_factor: Annotated[
+        int, typer.Option("--replication-factor", metavar="N", help="-1: the broker's default.")
+    ] = -1,
     config: Annotated[
         list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="A topic setting; repeatable.")
     ] = None,
@@ -93,8 +95,10 @@ def describe(
 
 @app.command("add-partitions")
 def add_partitions(
-    topic: Annotated[str, typer.Argument(show_default=False)],
-    total: Annotated[int, typer.Argument(help="The new total number of partitions.", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    total: Annotated[
+        int, typer.Argument(metavar="TOTAL", help="The new total number of partitions.", show_default=False)
+    ],
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,

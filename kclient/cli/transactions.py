@@ -31,7 +31,8 @@ def list_transactions(
     properties: Properties = None,
     settings: Settings = None,
     state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only ids in this state, such as Ongoing or Empty; repeatable.")
+        list[str] | None,
+        typer.Option("--state", metavar="STATE", help="Only ids in this state, such as Ongoing or Empty; repeatable."),
     ] = None,
     producer_id: Annotated[
         list[int] | None,
@@ -141,7 +142,8 @@ def find_hanging(
     properties: Properties = None,
     settings: Settings = None,
     topics: Annotated[
-        list[str] | None, typer.Option("--topic", help="Search only this topic; repeatable. Default: all topics.")
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="Search only this topic; repeatable. Default: all topics."),
     ] = None,
     broker: Annotated[
         int | None, typer.Option("--broker", metavar="ID", help="Search only replicas of this broker.")
@@ -180,9 +182,11 @@ def abort(
     start_offset: Annotated[
         int | None, typer.Option("--start-offset", metavar="N", help="Its first offset, as shown by find-hanging.")
     ] = None,
-    producer_id: Annotated[int | None, typer.Option("--producer-id", metavar="N", help="Whose it is.")] = None,
+    producer_id: Annotated[
+        int | None, typer.Option("--producer-id", metavar="N", help="The id of its producer.")
+    ] = None,
     producer_epoch: Annotated[
-        int | None, typer.Option("--producer-epoch", metavar="N", help="The producer's epoch.")
+        int | None, typer.Option("--producer-epoch", metavar="N", help="The epoch of its producer.")
     ] = None,
     coordinator_epoch: Annotated[
         int | None,

@@ -22,7 +22,7 @@ from kclient.security.secret import Secret
 app = App(help="List users who log in by SCRAM; set their passwords; delete their credentials.")
 
 _DEFAULT = "SCRAM-SHA-512"
-Mechanism = Annotated[str, typer.Option("--mechanism", help=f"{' or '.join(MECHANISMS)}.")]
+Mechanism = Annotated[str, typer.Option("--mechanism", metavar="MECHANISM", help=f"{' or '.join(MECHANISMS)}.")]
 
 
 @app.command("list")
@@ -52,7 +52,7 @@ def set_password(
     settings: Settings = None,
     mechanism: Mechanism = _DEFAULT,
     iterations: Annotated[
-        int, typer.Option("--iterations", help="How often the password is hashed: 4096 to 16384.")
+        int, typer.Option("--iterations", metavar="N", help="How often the password is hashed: 4096 to 16384.")
     ] = MIN_ITERATIONS,
 ) -> None:
     """Create a user, or set a new password; it is asked for, or read from standard input."""

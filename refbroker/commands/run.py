@@ -126,7 +126,7 @@ def settings_from(options: argparse.Namespace) -> dict[str, str]:
     if options.data_dir is not None:
         settings["log.dirs"] = options.data_dir
     if not settings.get("log.dirs") and not settings.get("log.dir"):
-        raise ConfigError("no directory for the data is named; give --data-dir, or log.dirs in --config")
+        raise ConfigError("no data directory is given; pass --data-dir, or --config with log.dirs")
     if options.tls is not None:
         settings = {**write_certificates(_certificate_directory(options.tls, settings)), **settings}
     return settings

@@ -98,7 +98,7 @@ def _config(options: argparse.Namespace, node_id: int | None = None) -> BrokerCo
     if options.data_dir is not None:
         settings["log.dirs"] = options.data_dir
     if not settings.get("log.dirs") and not settings.get("log.dir"):
-        raise ConfigError("no data directory is named; give --data-dir, or --config with log.dirs")
+        raise ConfigError("no data directory is given; pass --data-dir, or --config with log.dirs")
     if node_id is not None:
         settings["node.id"] = str(node_id)
     return BrokerConfig(settings)

@@ -54,12 +54,12 @@ def test_the_environment_chooses_a_profile_unless_the_command_line_does(
     ("content", "mode", "complaint"),
     [
         ("[here]\n", 0o644, "other users may access {} (mode 0644); run: chmod 600 {}"),
-        ("[here]\n", 0o600, "{} has here, and not 'prod'"),
-        ("", 0o600, "{} has no profile, and not 'prod'"),
+        ("[here]\n", 0o600, "there is no profile 'prod' in {}; its profiles are here"),
+        ("", 0o600, "there is no profile 'prod' in {}; it has none"),
         ("a = 1\n", 0o600, "{}: 'a' is not in a profile; put it below a line such as [production]"),
         ("[here\n", 0o600, "{} is not TOML: "),
         ("[prod]\nbootstrap = 1\n", 0o600, "there is no option 'bootstrap'"),
-        (None, 0o600, "profiles cannot be read: "),
+        (None, 0o600, "the file of profiles cannot be read: "),
     ],
     ids=["mode", "another profile", "empty", "no table", "no TOML", "unknown option", "no file"],
 )

@@ -5,8 +5,6 @@ has the producer id and the epoch of the next transaction, because each end incr
 PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH. Elsewhere: the response in each state, and to repeated
 requests (`refbroker.coordinators.transactions.ending`).
 
-Permission: WRITE on the transactional id.
-
 Permissions: WRITE on the transactional id.
 """
 

@@ -4,8 +4,6 @@ Filters are states and producer ids, from version 1 on the age of the transactio
 counts as old), from version 2 on an RE2 pattern of ids (KIP-1152). Unknown names of states are returned separately.
 While a partition of `__transaction_state` is loading, the response is COORDINATOR_LOAD_IN_PROGRESS without ids.
 
-Permission: DESCRIBE on each transactional id that is returned.
-
 Permissions: the response has the transactional ids that the client may describe.
 """
 

@@ -4,8 +4,6 @@ Transaction coordinators send it, and administrators to abort a hanging transact
 own result. Version 2 has the version of transactions, which determines the valid epochs of a marker. Markers of the
 same producer are answered together. Elsewhere: the errors (`refbroker.coordinators.transactions.markers`).
 
-Permission: ALTER or CLUSTER_ACTION on the cluster.
-
 Permissions: ALTER or CLUSTER_ACTION on the cluster.
 """
 

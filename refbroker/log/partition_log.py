@@ -1,13 +1,13 @@
 """The log of one partition: append, read, roll, and where it starts and ends.
 
-Offsets, ascending: log start (what DeleteRecords and retention left), last stable (before it every transaction is
-decided), high watermark (replicated, what consumers see), log end (the next offset to be given). With a single replica
-the high watermark is the log end. Everything here runs on the broker's event loop; appending writes to the page cache
-and does not wait for the disk, and a flush can run in another thread (`begin_flush`). After a failure of the disk every
-call raises KafkaStorageError.
+Offsets, ascending: log start (the first one that DeleteRecords and retention left), last stable (every transaction
+before it has ended), high watermark (the end of what is replicated, and of what consumers see), log end (the offset of
+the next record). With a single replica the high watermark is the log end. Everything here runs on the broker's event
+loop; appending writes to the page cache and does not wait for the disk, and a flush can run in another thread
+(`begin_flush`). After a failure of the disk every call raises KafkaStorageError.
 
-How batches are checked and stamped is in `appending`, look-ups are in `reading`, what may go in `retention`, how
-segments come and go in `segment_changes`.
+Elsewhere: checking and stamping batches (`appending`), look-ups (`reading`), what retention may delete (`retention`),
+adding and removing segments (`segment_changes`).
 
 Not implemented: truncation to a leader's log.
 """
@@ -58,12 +58,12 @@ class PartitionLog:
         clock: milliseconds since the epoch.
         roll_jitter: a number from 0 to 1 for each new segment, for `segment.jitter.ms`.
         health: the state of the data directory.
-        deletions: takes the files that are to be removed.
+        deletions: removes files after a delay.
 
     Attributes:
         on_append: called with the log after each append, so that waiting fetches wake.
-        being_cleaned: whether compaction reads its segments just now, which must stay until it is done.
-        cleaned_up_to: where the part that compaction has not seen begins, None before it has seen any.
+        being_cleaned: whether compaction is reading the segments, which must not be deleted meanwhile.
+        cleaned_up_to: the offset up to which the log is compacted, None if it has never been.
         high_watermark_follows_end: whether this is the only replica; else `update_high_watermark` moves it.
     """
 
@@ -464,8 +464,9 @@ class PartitionLog:
     def recovery_start(self) -> int:
         """The recovery point for the checkpoint: after a crash the segments from this offset on are checked.
 
-        Those before it must be whole, with their indexes. At a recovery point where the active segment ends the next
-        one can begin, while the indexes of the former are not on the disk yet; so that it is one less until they are.
+        The segments before it must be complete, with their indexes. A recovery point at the end of the active segment
+        may become the base offset of the next one before the indexes of the former are on the disk; until they are, the
+        result is one less.
         """
         if self._closed or not self._written:
             return self.recovery_point

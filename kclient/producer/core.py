@@ -88,7 +88,7 @@ class ProducerCore:
         self._clock = engine.clock
         runtime = engine.runtime
         self.deliveries = Deliveries(dispatcher, engine.check_usable, self._on_settled)
-        self.preparation = RecordSerializer(config, self.deliveries)
+        self.serializer = RecordSerializer(config, self.deliveries)
         self.accumulator = Accumulator(
             self._open_batch,
             engine.wakeup,
@@ -98,7 +98,7 @@ class ProducerCore:
             linger=config.linger_ms / 1000,
             time_ms=runtime.time_ms,
             ignore_keys=config.partitioner_ignore_keys,
-            plain=self._partitioner is None and self.preparation.is_plain,
+            plain=self._partitioner is None and self.serializer.is_plain,
             seed=runtime.random().getrandbits(32),
         )
         # The fast path of send checks this flag only; the slow one then determines that no transaction is open.
@@ -183,11 +183,11 @@ class ProducerCore:
     ) -> SerializedRecord:
         """Check, intercept and serialize a record."""
         self.check_send()
-        record = self.preparation.prepare(topic, value, key, headers, partition, timestamp, on_delivery)
+        record = self.serializer.prepare(topic, value, key, headers, partition, timestamp, on_delivery)
         try:
             self.check_size(record.size, record.topic, record.partition)
         except RecordTooLargeError as error:
-            self.preparation.failed(record, error)
+            self.serializer.failed(record, error)
             raise
         return record
 
@@ -209,7 +209,7 @@ class ProducerCore:
                     raise self.engine.metadata.fatal_error
                 yield Pause(min(LONGEST_PAUSE, deadline - now))
         except BaseException as error:
-            self.preparation.failed(record, error)
+            self.serializer.failed(record, error)
             raise
         finally:
             self.accumulator.blocked.discard(record)
@@ -224,7 +224,7 @@ class ProducerCore:
         try:
             return self._try_append(record)
         except Exception as error:
-            self.preparation.failed(record, error)
+            self.serializer.failed(record, error)
             raise
 
     def _try_append(self, record: SerializedRecord) -> RecordFuture | None:

@@ -37,7 +37,7 @@ class RowsCall:
 
     def __init__(self, core: ProducerCore, topic: str | None, data: Any, columns: RowColumns) -> None:
         core.check_send()
-        if core.preparation.intercepts:
+        if core.serializer.intercepts:
             raise IllegalStateError("interceptors see records one by one; send_arrow needs a producer without them")
         if (topic is None) == (columns.topic is None):
             raise TypeError("send_arrow takes a topic, or the name of a column of topics (topic_column)")

@@ -43,7 +43,7 @@ class Sender(Manager):
         metadata: Metadata,
         *,
         identity: Identity,
-        id_question: ProducerIdRequester,
+        id_requester: ProducerIdRequester,
         unsettled: UnsettledBatches,
         collator: Collator,
         exchange: ProduceExchange,
@@ -56,7 +56,7 @@ class Sender(Manager):
         self._nodes = nodes
         self._metadata = metadata
         self._identity = identity
-        self._id_question = id_question
+        self._id_requester = id_requester
         self._unsettled = unsettled
         self._collator = collator
         self._exchange = exchange
@@ -80,11 +80,11 @@ class Sender(Manager):
         if transactions is not None:
             self._end_transaction(transactions)
         requests: list[Request] = []
-        deadline = self._id_question.poll(requests, now)
+        deadline = self._id_requester.poll(requests, now)
         self._unsettled.take_fresh()
         by_leader: dict[int, list[Queue]] = {}
         for queue in list(self._unsettled.queues):
-            deadline = min(deadline, self._look(queue, now, by_leader))
+            deadline = min(deadline, self._collect_due(queue, now, by_leader))
         for node, queues in by_leader.items():
             deadline = min(deadline, self._drain(node, queues, requests, now))
         deadline = min(deadline, self._exchange.expire(now))
@@ -108,8 +108,8 @@ class Sender(Manager):
             # Outside of a transaction there are batches only if another thread was sending while it ended.
             self._settlement.fail_waiting(error)
 
-    def _look(self, queue: Queue, now: float, by_leader: dict[int, list[Queue]]) -> float:
-        """Add a queue with something due to those of its leader; return when to check again."""
+    def _collect_due(self, queue: Queue, now: float, by_leader: dict[int, list[Queue]]) -> float:
+        """Add a queue to those of its leader if a batch is due; return when to check again."""
         if self._settlement.expire_waiting(queue, now):
             # Later batches may have to be numbered again, which is decided before the first check of a turn.
             return now

@@ -88,7 +88,7 @@ class Settlement:
         self, batch: ProducerBatch, node: int, answer: ProduceResponse.PartitionProduceResponse, now: float
     ) -> None:
         """Apply the table to a broker's result for one batch."""
-        self.over(batch)
+        self._request_ended(batch)
         action = outcome(answer.error_code)
         if action is Outcome.DELIVERED:
             self._identity.delivered(batch)
@@ -128,7 +128,7 @@ class Settlement:
 
     def failed(self, batch: ProducerBatch, node: int, error: KafkaError, now: float) -> None:
         """Retry a batch whose request failed without a response, or give it up."""
-        self.over(batch)
+        self._request_ended(batch)
         if batch.settled:
             return
         batch.attempts.failed(error)
@@ -139,14 +139,14 @@ class Settlement:
 
     def missing(self, batch: ProducerBatch, node: int) -> None:
         """Fail a batch that is missing in the response; the broker may have written it."""
-        self.over(batch)
+        self._request_ended(batch)
         if batch.settled:
             return
         batch.attempts.maybe_written = True
         error = ProtocolError("the broker's response did not contain the partition", broker=node, api="Produce")
         self.give_up(batch, error)
 
-    def over(self, batch: ProducerBatch) -> None:
+    def _request_ended(self, batch: ProducerBatch) -> None:
         """Record that the request no longer has the batch."""
         batch.attempts.answered()
         batch.queue.in_flight -= 1

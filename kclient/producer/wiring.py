@@ -21,7 +21,7 @@ from kclient.producer.producer_id import ProducerIdRequester
 from kclient.producer.sender import Sender
 from kclient.producer.settlement import Metadata, Settlement
 from kclient.producer.transactions import TransactionManager
-from kclient.producer.transactions.interfaces import Cluster
+from kclient.producer.transactions.interfaces import TransactionNodes
 from kclient.producer.unsettled import UnsettledBatches
 
 
@@ -48,7 +48,7 @@ class SenderParts(NamedTuple):
 def wire_sender(
     config: ProducerConfig,
     accumulator: Accumulator,
-    nodes: Cluster,
+    nodes: TransactionNodes,
     metadata: Metadata,
     *,
     new_batch: Callable[[Queue, float, float, int], ProducerBatch],
@@ -104,7 +104,7 @@ def wire_sender(
         nodes,
         metadata,
         identity=identity,
-        id_question=ProducerIdRequester(identity, backoff, failure.stop),
+        id_requester=ProducerIdRequester(identity, backoff, failure.stop),
         unsettled=unsettled,
         collator=collator,
         exchange=ProduceExchange(config, unsettled, identity, metadata, metrics, collator, settlement, transactions),

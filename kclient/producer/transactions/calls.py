@@ -45,17 +45,17 @@ class TransactionCalls:
     """The transactional calls of one producer.
 
     Parameters:
-        owner: the producer.
+        producer: the producer.
         manager: its transactions; None if it has no transactional_id; then every call raises.
         max_block: seconds that calls without a timeout wait.
     """
 
-    def __init__(self, owner: ProducerContext, manager: TransactionManager | None, max_block: float) -> None:
-        self._owner = owner
+    def __init__(self, producer: ProducerContext, manager: TransactionManager | None, max_block: float) -> None:
+        self._producer = producer
         self._manager = manager
         self._max_block = max_block
-        self._clock = owner.engine.clock
-        self._metrics = TransactionMetrics(owner.engine.metrics)
+        self._clock = producer.engine.clock
+        self._metrics = TransactionMetrics(producer.engine.metrics)
 
     def init_transactions(self, timeout: float | None) -> Operation[None]:
         """See Producer.init_transactions."""
@@ -65,7 +65,7 @@ class TransactionCalls:
         """See Producer.begin_transaction."""
         started = self._clock()
         self._check(TransactionCall.BEGIN).begin()
-        self._owner.forget_failures()
+        self._producer.forget_failures()
         self._metrics.record(TransactionCall.BEGIN, self._clock() - started)
 
     def send_offsets(
@@ -90,36 +90,36 @@ class TransactionCalls:
     def abort_transaction(self, timeout: float | None) -> Operation[None]:
         """See Producer.abort_transaction."""
         yield from self._until_done(self._check(TransactionCall.ABORT).abort, timeout)
-        self._owner.forget_failures()
+        self._producer.forget_failures()
 
     def close(self, timeout: float | None) -> Operation[None]:
         """Abort an open transaction, and wait for one that is ending; a failure is logged."""
         # In a forked child the manager's lock may be held by a thread that does not exist there.
-        self._owner.engine.check_usable()
+        self._producer.engine.check_usable()
         pending = None if self._manager is None else self._manager.close()
         if pending is None:
             return
-        self._owner.engine.wakeup()
+        self._producer.engine.wakeup()
         try:
             yield from self._wait(pending, timeout)
         except KafkaError as error:
             _log.warning("the producer was closed before its transaction ended: %s", error)
-        self._owner.forget_failures()
+        self._producer.forget_failures()
 
     def _check(self, call: TransactionCall) -> TransactionManager:
         if self._manager is None:
             raise IllegalStateError(f"{call.value}() needs a producer with a transactional_id")
         try:
-            self._owner.check()
+            self._producer.check()
         except KafkaError:
-            self._owner.forget_failures()
+            self._producer.forget_failures()
             raise
         return self._manager
 
     def _until_done(self, make: _Make, timeout: float | None) -> Operation[PendingCall]:
         started = self._clock()
         pending = make()
-        self._owner.engine.wakeup()
+        self._producer.engine.wakeup()
         yield from self._wait(pending, timeout)
         self._metrics.record(pending.call, self._clock() - started)
         return pending
@@ -128,19 +128,19 @@ class TransactionCalls:
         seconds = self._max_block if timeout is None else timeout
         deadline = self._clock() + seconds
         while not pending.done:
-            self._owner.engine.check_usable()
+            self._producer.engine.check_usable()
             left = deadline - self._clock()
             if left <= 0:
                 raise self._too_late(pending.call, seconds)
             yield Pause(min(LONGEST_PAUSE, left))
         pending.seen = True
         if pending.error is not None:
-            self._owner.forget_failures()
+            self._producer.forget_failures()
             raise copied(pending.error)
 
     def _too_late(self, call: TransactionCall, seconds: float) -> KafkaTimeoutError:
         assert self._manager is not None
-        cause = self._manager.last_error() or self._owner.engine.metadata.last_error
+        cause = self._manager.last_error() or self._producer.engine.metadata.last_error
         why = f"; the last error was: {cause}" if cause is not None else ""
         error = KafkaTimeoutError(
             f"{call.value}() of the producer {self._manager.transactional_id!r} did not end within {seconds:g} s{why}; "

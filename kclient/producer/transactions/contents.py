@@ -53,16 +53,16 @@ class Contents:
         self._calls[step] = call
         self._offsets.append(step)
 
-    def next_step(self, owner: ProducerIdentity, *, is_v2: bool) -> Step | None:
+    def next_step(self, producer: ProducerIdentity, *, is_v2: bool) -> Step | None:
         """Return the next partitions or offsets to add."""
         if self._new:
             partitions, self._new = self._new, {}
-            return AddPartitionsStep(owner, partitions)
+            return AddPartitionsStep(producer, partitions)
         if not self._offsets:
             return None
         group = self._offsets[0].group_id
         if not is_v2 and group not in self._groups:
-            return AddOffsetsStep(owner, group)
+            return AddOffsetsStep(producer, group)
         return self._offsets.popleft()
 
     def begun(self, step: Step) -> None:

@@ -190,7 +190,7 @@ class Exchange:
                 self._steps.done(step, response)
                 return
             kind, error = worst(step.api, errors)
-            _log.debug("%s for %r was answered with %s", step.api.value, step.owner.transactional_id, error)
+            _log.debug("%s for %r was answered with %s", step.api.value, step.producer.transactional_id, error)
             if kind is Kind.LOOK_UP and coordinator.node is not None:
                 coordinator.forget(coordinator.node, error, now)
             elif kind is Kind.RETRY:

@@ -1,4 +1,4 @@
-"""The interfaces of the transaction manager: the connections, and the calls that wait for it."""
+"""The interfaces of the transaction manager: the connections it uses, and the calls that wait for it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kclient.producer.transactions.states import TransactionCall
 from kclient.types import PreparedTransaction
 
 
-class Cluster(Nodes, Protocol):
-    """The connections, with the features of the cluster."""
+class TransactionNodes(Nodes, Protocol):
+    """The connections of a producer, with the finalized features of the cluster."""
 
     def feature_level(self, feature: str) -> int:
         """Return the finalized level of a feature; 0 if it has none."""

@@ -35,7 +35,7 @@ from kclient.net.manager import Request
 from kclient.producer.idempotence import Identity
 from kclient.producer.transactions.contents import Contents
 from kclient.producer.transactions.exchange import Exchange
-from kclient.producer.transactions.interfaces import Cluster, PendingCall
+from kclient.producer.transactions.interfaces import PendingCall, TransactionNodes
 from kclient.producer.transactions.outcomes import Api, Kind, abortable, copied, fatal, kind_of, marked
 from kclient.producer.transactions.requests import (
     CommitOffsetsStep,
@@ -84,7 +84,7 @@ class TransactionManager:
     def __init__(
         self,
         config: ProducerConfig,
-        nodes: Cluster,
+        nodes: TransactionNodes,
         identity: Identity,
         *,
         all_settled: Callable[[], bool],
@@ -143,7 +143,7 @@ class TransactionManager:
             if not offsets:
                 call.end()
                 return call
-            step = CommitOffsetsStep(self._owner(), offsets, group, is_v2=self.is_v2)
+            step = CommitOffsetsStep(self._producer(), offsets, group, is_v2=self.is_v2)
             self._exchange.coordinator_for(step).want()
             self._contents.add_offsets(step, call)
             return call
@@ -273,13 +273,13 @@ class TransactionManager:
     def next_step(self) -> Step | None:
         """Return the next step, in order: partitions, offsets, and last the end."""
         if self.state is S.INITIALIZING:
-            # The call takes the transactional id from its current owner; between transactions only that owner
-            # continues.
+            # init_transactions fences the producer that has the transactional id now; between two transactions, the
+            # same producer only gets its next epoch.
             is_call = self._pending is not None and self._pending.call is TransactionCall.INIT
-            owner = ProducerIdentity(self.transactional_id, -1, -1) if is_call else self._owner()
-            return InitStep(owner, self._config.transaction_timeout_ms)
+            producer = ProducerIdentity(self.transactional_id, -1, -1) if is_call else self._producer()
+            return InitStep(producer, self._config.transaction_timeout_ms)
         if self.state in _SENDING:
-            step = self._contents.next_step(self._owner(), is_v2=self.is_v2)
+            step = self._contents.next_step(self._producer(), is_v2=self.is_v2)
             if step is not None:
                 return step
         if self.state not in (S.PREPARING, S.COMMITTING, S.ABORTING) or not self._all_settled():
@@ -291,7 +291,7 @@ class TransactionManager:
             # The coordinator does not know the transaction, and would refuse to end it.
             self._ended()
             return self.next_step()
-        return EndStep(self._owner(), commit=self.state is S.COMMITTING, is_v2=self.is_v2)
+        return EndStep(self._producer(), commit=self.state is S.COMMITTING, is_v2=self.is_v2)
 
     def begun(self, step: Step) -> None:
         """Note that a step was sent, perhaps again."""
@@ -307,7 +307,7 @@ class TransactionManager:
         """Handle the response of a successful step."""
         if isinstance(step, InitStep):
             self._identity.assign(response.producer_id, response.producer_epoch)
-            self._look_at_version()
+            self._update_version()
             _log.info(
                 "the transactional id %r has producer id %d and epoch %d",
                 self.transactional_id,
@@ -328,7 +328,7 @@ class TransactionManager:
     def _ended(self) -> None:
         """Handle the end of the transaction."""
         was_v2 = self.is_v2
-        self._look_at_version()
+        self._update_version()
         needs_epoch = not was_v2 and (self.is_v2 or self._contents.needs_epoch or self._identity.is_broken)
         self._contents = Contents()
         if needs_epoch:
@@ -348,7 +348,7 @@ class TransactionManager:
             self._to_abortable(TransactionAbortableError(text))
             return
         assert self._pending is not None
-        self._pending.prepared = PreparedTransaction(*self._owner())
+        self._pending.prepared = PreparedTransaction(*self._producer())
         self._contents = Contents()
         self._change(TransactionEvent.HANDED_OVER)
         self._end_pending(None)
@@ -384,10 +384,10 @@ class TransactionManager:
 
     # -- small parts
 
-    def _owner(self) -> ProducerIdentity:
+    def _producer(self) -> ProducerIdentity:
         return ProducerIdentity(self.transactional_id, self._identity.producer_id, self._identity.epoch)
 
-    def _look_at_version(self) -> None:
+    def _update_version(self) -> None:
         is_v2 = self._nodes.feature_level(FEATURE) >= 2
         if is_v2 != self.is_v2:
             _log.info("%r uses version %d of transactions", self.transactional_id, 2 if is_v2 else 1)

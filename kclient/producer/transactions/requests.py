@@ -29,7 +29,7 @@ _COMMIT_OFFSETS_WITH_MEMBER = 3
 
 
 class ProducerIdentity(NamedTuple):
-    """The owner of the transaction, as in every request."""
+    """The producer of the transaction, as in every request."""
 
     transactional_id: str
     producer_id: int
@@ -57,8 +57,8 @@ class Step:
     maximum_version: int | None = None
     waits_without_limit: ClassVar[bool] = True
 
-    def __init__(self, owner: ProducerIdentity) -> None:
-        self.owner = owner
+    def __init__(self, producer: ProducerIdentity) -> None:
+        self.producer = producer
         self.attempts = 0
         self.retry_at = 0.0
         self.first_due = 0.0
@@ -82,19 +82,19 @@ class InitStep(Step):
     api = Api.INIT
     request_type = InitProducerIdRequest
 
-    def __init__(self, owner: ProducerIdentity, timeout_ms: int) -> None:
-        super().__init__(owner)
+    def __init__(self, producer: ProducerIdentity, timeout_ms: int) -> None:
+        super().__init__(producer)
         self._timeout_ms = timeout_ms
-        if owner.producer_id >= 0:
+        if producer.producer_id >= 0:
             self.minimum_version = _INIT_WITH_EPOCH
 
     def build(self, version: int) -> InitProducerIdRequest:
         """Return the message for a version."""
         return InitProducerIdRequest(
-            transactional_id=self.owner.transactional_id,
+            transactional_id=self.producer.transactional_id,
             transaction_timeout_ms=self._timeout_ms,
-            producer_id=self.owner.producer_id,
-            producer_epoch=self.owner.epoch,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
         )
 
 
@@ -105,16 +105,16 @@ class AddPartitionsStep(Step):
     request_type = AddPartitionsToTxnRequest
     maximum_version = _LAST_ADD_PARTITIONS_OF_CLIENTS
 
-    def __init__(self, owner: ProducerIdentity, partitions: Iterable[TopicPartition]) -> None:
-        super().__init__(owner)
+    def __init__(self, producer: ProducerIdentity, partitions: Iterable[TopicPartition]) -> None:
+        super().__init__(producer)
         self.partitions = tuple(partitions)
 
     def build(self, version: int) -> AddPartitionsToTxnRequest:
         """Return the message for a version."""
         return AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.owner.transactional_id,
-            v3_and_below_producer_id=self.owner.producer_id,
-            v3_and_below_producer_epoch=self.owner.epoch,
+            v3_and_below_transactional_id=self.producer.transactional_id,
+            v3_and_below_producer_id=self.producer.producer_id,
+            v3_and_below_producer_epoch=self.producer.epoch,
             v3_and_below_topics=[
                 AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=partitions)
                 for topic, partitions in by_topic(self.partitions).items()
@@ -138,16 +138,16 @@ class AddOffsetsStep(Step):
     request_type = AddOffsetsToTxnRequest
     waits_without_limit = False
 
-    def __init__(self, owner: ProducerIdentity, added_group: str) -> None:
-        super().__init__(owner)
+    def __init__(self, producer: ProducerIdentity, added_group: str) -> None:
+        super().__init__(producer)
         self.added_group = added_group
 
     def build(self, version: int) -> AddOffsetsToTxnRequest:
         """Return the message for a version."""
         return AddOffsetsToTxnRequest(
-            transactional_id=self.owner.transactional_id,
-            producer_id=self.owner.producer_id,
-            producer_epoch=self.owner.epoch,
+            transactional_id=self.producer.transactional_id,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
             group_id=self.added_group,
         )
 
@@ -163,13 +163,13 @@ class CommitOffsetsStep(Step):
 
     def __init__(
         self,
-        owner: ProducerIdentity,
+        producer: ProducerIdentity,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: ConsumerGroupMetadata,
         *,
         is_v2: bool,
     ) -> None:
-        super().__init__(owner)
+        super().__init__(producer)
         self.group_id = group.group_id
         self._group = group
         self._left = dict(offsets)
@@ -185,10 +185,10 @@ class CommitOffsetsStep(Step):
         """Return the message for a version, with the offsets that are not stored yet."""
         topics = by_topic((tp.topic, _offset_to_commit(tp.partition, offset)) for tp, offset in self._left.items())
         return TxnOffsetCommitRequest(
-            transactional_id=self.owner.transactional_id,
+            transactional_id=self.producer.transactional_id,
             group_id=self._group.group_id,
-            producer_id=self.owner.producer_id,
-            producer_epoch=self.owner.epoch,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
             generation_id=self._group.generation_id,
             member_id=self._group.member_id,
             group_instance_id=self._group.group_instance_id,
@@ -216,8 +216,8 @@ class EndStep(Step):
 
     request_type = EndTxnRequest
 
-    def __init__(self, owner: ProducerIdentity, *, commit: bool, is_v2: bool) -> None:
-        super().__init__(owner)
+    def __init__(self, producer: ProducerIdentity, *, commit: bool, is_v2: bool) -> None:
+        super().__init__(producer)
         self.commit = commit
         self.api = Api.END_V2 if is_v2 else Api.END
         if is_v2:
@@ -228,9 +228,9 @@ class EndStep(Step):
     def build(self, version: int) -> EndTxnRequest:
         """Return the message for a version."""
         return EndTxnRequest(
-            transactional_id=self.owner.transactional_id,
-            producer_id=self.owner.producer_id,
-            producer_epoch=self.owner.epoch,
+            transactional_id=self.producer.transactional_id,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
             committed=self.commit,
         )
 

@@ -50,7 +50,7 @@ def test_only_the_first_record_of_a_linger_wakes_the_network_thread(twin: Any) -
     assert model.wakes == 1
 
 
-def test_a_record_that_is_due_after_the_next_look_wakes_nobody(twin: Any) -> None:
+def test_a_record_that_is_due_after_the_next_check_wakes_nobody(twin: Any) -> None:
     model = Model(twin, [1, 1], linger_ms=5)
     model.send(partition=0)
     model.poll()

@@ -102,7 +102,7 @@ class Manager(Protocol):
 
 
 class Nodes(Protocol):
-    """The connections as managers see them (implemented by the driver; tests have a fake)."""
+    """The connections as managers see them; implemented by `nodes.ClusterNodes`."""
 
     def ready(self, node: int, now: float) -> bool:
         """Return whether a request to this broker would be written now; connect if possible."""

@@ -88,7 +88,7 @@ class ClusterNodes(Nodes):
         connection was lost, so that an idle client learns whether any broker is reachable.
         """
         self._closed_with: KafkaError | None = None
-        self._next_look = 0.0
+        self._next_check = 0.0
         self.use_bootstrap()
         metrics.gauge("connection_count", lambda: sum(link.is_ready for link in self._all_links()))
 
@@ -222,12 +222,12 @@ class ClusterNodes(Nodes):
 
     def check(self, now: float) -> None:
         """Time out requests, reconnect and close idle connections."""
-        if now >= self._next_look:
+        if now >= self._next_check:
             for link in list(self._links.values()):
                 if link.deadline() <= now:
                     link.check(now)
         if self._retired:
-            self._let_go(now)
+            self._close_retired(now)
         if self._unassigned:
             for waiting in [waiting for waiting in self._unassigned if waiting.deadline <= now]:
                 self._unassigned.remove(waiting)
@@ -241,7 +241,7 @@ class ClusterNodes(Nodes):
             wanted = link.deadline()
             if wanted < deadline:
                 deadline = wanted
-        self._next_look = deadline
+        self._next_check = deadline
         for link in self._retired:
             deadline = min(deadline, link.deadline())
         if self._unassigned:
@@ -334,7 +334,7 @@ class ClusterNodes(Nodes):
         refusal = error_for_request(error, request)
         self._defer(lambda: request.on_error(refusal, now))
 
-    def _let_go(self, now: float) -> None:
+    def _close_retired(self, now: float) -> None:
         kept = []
         for link in self._retired:
             if link.deadline() <= now:

@@ -93,7 +93,7 @@ class FetchBuffer:
 
     def discard(self, state: PartitionState) -> None:
         """Drop the pieces of a partition: it was moved or unassigned, or the memory is needed (lock held)."""
-        state.place += 1
+        state.drops += 1
         state.blocked = False
         if not state.pieces:
             return

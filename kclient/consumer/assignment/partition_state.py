@@ -81,8 +81,8 @@ class PartitionState:
     Attributes:
         generation: grows whenever the fetch offset changes other than by fetching; a response to a request of an older
             generation is dropped.
-        place: grows whenever fetched records are dropped; records taken from an older place are not read further. A
-            leader change starts a generation, but not a new place.
+        drops: how often fetched records were dropped; records taken before the last drop are not read further. A leader
+            change starts a generation, but drops nothing.
         fetch_offset, fetch_epoch: where the next fetch starts, and the epoch of the batch before it.
         returned: the position when the application last asked for records; earlier records count as processed.
         stored: the offset to commit that the application has stored; used with enable_auto_offset_store=False.
@@ -90,17 +90,18 @@ class PartitionState:
         replaced: whether the topic was deleted and created again, and the position belongs to the old one.
         topic_id: of the topic that is read; another one under the same name has another id.
         leader_epoch: the leader's epoch for which the position is known to be valid.
-        blocked: whether an error waits in `pieces`; nothing is fetched until it was raised.
-        error: what the owner was given last instead of records; None once records came.
-        retry_at: not before this time (driver's clock) is the broker asked again.
-        least_bytes: a partition limit large enough for a batch that came cut off.
-        preferred_replica, preferred_until: the near replica to read from, and how long (KIP-392).
-        high_watermark, last_stable_offset, log_start_offset: as the last answer had them, -1 before.
+        blocked: whether `pieces` contains an error; nothing is fetched until it has been raised.
+        error: the error that the last call raised instead of returning records; None after a call that returned some.
+        retry_at: the earliest time of the next request (driver's clock).
+        least_bytes: a size limit large enough for a batch that the last response cut off.
+        preferred_replica, preferred_until: the nearby replica to read from, and until when (KIP-392).
+        high_watermark, last_stable_offset, log_start_offset: from the last response, -1 before the first.
     """
 
     __slots__ = (
         "blocked",
         "committed",
+        "drops",
         "error",
         "failures",
         "fetch_epoch",
@@ -113,7 +114,6 @@ class PartitionState:
         "log_start_offset",
         "paused",
         "pieces",
-        "place",
         "position",
         "preferred_replica",
         "preferred_until",
@@ -140,7 +140,7 @@ class PartitionState:
         self.fetch_epoch = -1
         self.leader_epoch = -1
         self.generation = 0
-        self.place = 0
+        self.drops = 0
         self.paused = False
         self.blocked = False
         self.error: KafkaError | None = None
@@ -169,7 +169,7 @@ class PartitionState:
         self.state = STATES.next_state(self.state, event, str(self.tp))
 
     def failed(self, error: KafkaError) -> None:
-        """Note that the owner receives an error instead of records."""
+        """Record that a call raises an error instead of returning records."""
         self.error = error.without_frames()
 
     def lag(self, read_committed: bool) -> int | None:

@@ -1,7 +1,7 @@
 """Decodes fetched records and keeps the application's positions; used by the owner's thread only.
 
-The lock is held for decisions, but not while checksums are verified or batches decompressed; the `place` of a partition
-shows that it was moved in the meantime, and then the decoded records are dropped. An error is raised when it is
+The lock is held for decisions, but not while checksums are verified or batches decompressed; the `drops` of a partition
+show that it was moved in the meantime, and then the decoded records are not returned. An error is raised when it is
 reached, and only if no records were collected before it: otherwise the records are returned first, and the next call
 raises the error.
 """
@@ -23,7 +23,7 @@ class Taken(NamedTuple):
     """Records taken from a partition; `end` is the position after all of them."""
 
     state: PartitionState
-    place: int
+    drops: int
     piece: FetchedPiece
     chunk: RecordChunk
     end: Position
@@ -77,7 +77,7 @@ class Collector:
                     self._buffer.waiting = True
                     return None
                 piece = state.pieces[0]
-                place = state.place
+                drops = state.drops
                 if piece.error is not None:
                     if not may_raise:
                         return None
@@ -89,11 +89,11 @@ class Collector:
             except (CorruptRecordError, DeserializationError) as error:
                 if not may_raise:
                     return None
-                if self._stopped_at(state, place, cursor, error):
+                if self._stopped_at(state, drops, cursor, error):
                     raise
                 continue
             with self._lock:
-                if state.place != place or not state.pieces or state.pieces[0] is not piece:
+                if state.drops != drops or not state.pieces or state.pieces[0] is not piece:
                     continue
                 end = Position(cursor.next_offset, -1 if cursor.leader_epoch is None else cursor.leader_epoch)
                 leads_nowhere = cursor.exhausted and not len(chunk) and piece.end_offset <= piece.offset
@@ -109,13 +109,13 @@ class Collector:
                 if not len(chunk):
                     state.position = end
                     continue
-            return Taken(state, place, piece, chunk, end)
+            return Taken(state, drops, piece, chunk, end)
 
     def settle(self, taken: Taken, position: Position) -> None:
         """Move the position: the records before it were handed to the application."""
         state = taken.state
         with self._lock:
-            if state.place == taken.place:
+            if state.drops == taken.drops:
                 state.position = position
                 state.error = None
 
@@ -123,7 +123,7 @@ class Collector:
         """Return the rest of a chunk that the application has left; it is read again, from memory if possible."""
         state, piece = taken.state, taken.piece
         with self._lock:
-            if state.place != taken.place:
+            if state.drops != taken.drops:
                 return
             state.position = position
             if position.offset >= taken.end.offset:
@@ -168,13 +168,13 @@ class Collector:
     def _stopped_at(
         self,
         state: PartitionState,
-        place: int,
+        drops: int,
         cursor: RecordCursor,
         error: CorruptRecordError | DeserializationError,
     ) -> bool:
         """Leave the position at the bad record; return False if the partition was moved in the meantime."""
         with self._lock:
-            if state.place != place:
+            if state.drops != drops:
                 return False
             position = Position(cursor.next_offset, -1 if cursor.leader_epoch is None else cursor.leader_epoch)
             if isinstance(error, CorruptRecordError):

@@ -42,8 +42,8 @@ _WAIT_AND_REFRESH = (InvalidMetadataError, UnknownLeaderEpochError, OffsetNotAva
 """Errors after which a later request, to a leader from updated metadata, may succeed."""
 
 
-class Asked(NamedTuple):
-    """What was requested of a partition, to recognize a late response."""
+class PartitionFetch(NamedTuple):
+    """One partition of a Fetch request, to recognize a response that is out of date."""
 
     state: PartitionState
     generation: int
@@ -110,7 +110,7 @@ class FetchResults:
     def apply(
         self,
         response: FetchResponse,
-        asked: dict[TopicPartition, Asked],
+        fetches: dict[TopicPartition, PartitionFetch],
         names: dict[UUID, str],
         now: float,
     ) -> tuple[int, int]:
@@ -127,18 +127,18 @@ class FetchResults:
                 name = topic.topic or names.get(topic.topic_id, "")
                 for data in topic.partitions:
                     tp = TopicPartition(name, data.partition_index)
-                    question = asked.get(tp)
-                    if question is None or not self._still_asked(question):
+                    fetch = fetches.get(tp)
+                    if fetch is None or not self._is_current(fetch):
                         continue
                     if data.current_leader.leader_id >= 0 and data.current_leader.leader_epoch >= 0:
                         leaders[tp] = (data.current_leader.leader_id, data.current_leader.leader_epoch)
                     if data.error_code:
-                        self._error(question, data.error_code, now)
+                        self._error(fetch, data.error_code, now)
                         continue
                     records = data.records
                     if records and memory is None:
                         memory = ResponseMemory(_held_bytes(records))
-                    size = self._data(question, data, memory, now)
+                    size = self._data(fetch, data, memory, now)
                     total += size
                     count += size > 0
         if leaders:
@@ -146,19 +146,19 @@ class FetchResults:
             self._metadata.update_leaders(leaders, nodes)
         return total, count
 
-    def _still_asked(self, question: Asked) -> bool:
-        state = question.state
+    def _is_current(self, fetch: PartitionFetch) -> bool:
+        state = fetch.state
         return (
-            state.generation == question.generation
-            and state.fetch_offset == question.offset
+            state.generation == fetch.generation
+            and state.fetch_offset == fetch.offset
             and state.state is FetchState.FETCHING
             and self._subscription.partitions.get(state.tp) is state
         )
 
     def _data(
-        self, question: Asked, data: FetchResponse.PartitionData, memory: ResponseMemory | None, now: float
+        self, fetch: PartitionFetch, data: FetchResponse.PartitionData, memory: ResponseMemory | None, now: float
     ) -> int:
-        state = question.state
+        state = fetch.state
         state.failures = 0
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
@@ -198,13 +198,13 @@ class FetchResults:
         self._subscription.buffer.put(state, piece)
         return end.size
 
-    def _error(self, question: Asked, code: int, now: float) -> None:
-        state = question.state
+    def _error(self, fetch: PartitionFetch, code: int, now: float) -> None:
+        state = fetch.state
         tp = state.tp
-        from_replica = state.preferred_replica == question.node
+        from_replica = state.preferred_replica == fetch.node
         state.preferred_replica = -1
         error = error_from_code(
-            code, topic=tp.topic, partition=tp.partition, offset=question.offset, broker=question.node, api="Fetch"
+            code, topic=tp.topic, partition=tp.partition, offset=fetch.offset, broker=fetch.node, api="Fetch"
         )
         if isinstance(error, OffsetOutOfRangeError):
             # A follower may be behind; only the leader's response counts.

@@ -18,7 +18,7 @@ from uuid import UUID
 from kclient.config import ISOLATION_LEVELS, ConsumerConfig
 from kclient.consumer.assignment.partition_state import FetchState, PartitionState
 from kclient.consumer.assignment.subscription import Subscription
-from kclient.consumer.fetching.fetch_results import Asked, FetchResults
+from kclient.consumer.fetching.fetch_results import FetchResults, PartitionFetch
 from kclient.consumer.fetching.fetch_session import FetchSession, FetchTarget, SessionRequest, build_fetch
 from kclient.errors import (
     FetchSessionIdNotFoundError,
@@ -83,7 +83,7 @@ class Fetcher(Manager):
         self._node_retry_at: dict[int, float] = {}
         self._node_failures: dict[int, int] = {}
         self._seen = (-1, -1, -1)
-        self._next_look = 0.0
+        self._next_check = 0.0
         self._closed = False
 
     def poll(self, now: float) -> Poll:
@@ -92,17 +92,17 @@ class Fetcher(Manager):
             return IDLE
         cluster = self._metadata.cluster
         seen = (self._subscription.version, cluster.version, self._buffer.releases)
-        if seen == self._seen and now < self._next_look:
-            return Poll([], self._next_look)
+        if seen == self._seen and now < self._next_check:
+            return Poll([], self._next_check)
         self._seen = seen
         with self._subscription.lock:
-            wanted, self._next_look = self._wanted(cluster, now)
+            wanted, self._next_check = self._wanted(cluster, now)
             requests = [
                 self._request(node, partitions, len(wanted), cluster, now)
                 for node, partitions in wanted.items()
                 if self._may_ask(node, partitions, len(wanted), now)
             ]
-        return Poll(requests, self._next_look)
+        return Poll(requests, self._next_check)
 
     def close(self) -> list[Request]:
         """Stop fetching; return the requests that close the sessions (nothing waits for their responses)."""
@@ -162,11 +162,11 @@ class Fetcher(Manager):
             return False
         retry_at = self._node_retry_at.get(node, 0.0)
         if retry_at > now:
-            self._next_look = min(self._next_look, retry_at)
+            self._next_check = min(self._next_check, retry_at)
             return False
         if not self._nodes.ready(node, now):
             # The driver polls again when a connection is ready; a lost one may mean a new leader.
-            self._next_look = min(self._next_look, self._nodes.retry_at(node) or NEVER)
+            self._next_check = min(self._next_check, self._nodes.retry_at(node) or NEVER)
             if self._nodes.connection_error(node) is not None:
                 self._metadata.request_update()
                 self._drop_replica(node)
@@ -202,7 +202,7 @@ class Fetcher(Manager):
         version = self._nodes.api_version(node, FetchRequest)
         with_ids = version is None or version >= _IDS_FROM
         targets: dict[TopicPartition, FetchTarget] = {}
-        asked: dict[TopicPartition, Asked] = {}
+        fetches: dict[TopicPartition, PartitionFetch] = {}
         for state in partitions:
             tp = state.tp
             info = cluster.partition(tp.topic, tp.partition)
@@ -217,7 +217,7 @@ class Fetcher(Manager):
                 epoch,
                 state.fetch_epoch,
             )
-            asked[tp] = Asked(state, state.generation, state.fetch_offset, node)
+            fetches[tp] = PartitionFetch(state, state.generation, state.fetch_offset, node)
         session = self._sessions.setdefault(node, FetchSession())
         size = self._size(partitions, sharing)
         request = session.next_request(targets)
@@ -226,7 +226,7 @@ class Fetcher(Manager):
             node,
             FetchRequest,
             partial(self._build, request, size),
-            partial(self._answered, node, request, asked, now),
+            partial(self._answered, node, request, fetches, now),
             partial(self._failed, node),
             timeout=self._timeout,
             maximum_version=None if request.uses_ids else _IDS_FROM - 1,
@@ -248,13 +248,13 @@ class Fetcher(Manager):
         self,
         node: int,
         request: SessionRequest,
-        asked: dict[TopicPartition, Asked],
+        fetches: dict[TopicPartition, PartitionFetch],
         sent_at: float,
         response: FetchResponse,
         now: float,
     ) -> None:
         self._reserved.pop(node, None)
-        self._next_look = 0.0
+        self._next_check = 0.0
         if self._closed:
             return
         if not self._sessions[node].accept(response):
@@ -269,12 +269,12 @@ class Fetcher(Manager):
                 self._metadata.request_update()
             return
         self._node_failures.pop(node, None)
-        size, count = self._results.apply(response, asked, request.topic_names(), now)
+        size, count = self._results.apply(response, fetches, request.topic_names(), now)
         self._on_fetched(size, count, now - sent_at)
 
     def _failed(self, node: int, error: KafkaError, now: float) -> None:
         self._reserved.pop(node, None)
-        self._next_look = 0.0
+        self._next_check = 0.0
         if self._closed:
             return
         _log.debug("fetch from broker %d failed: %s", node, error)

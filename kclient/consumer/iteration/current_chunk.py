@@ -112,7 +112,7 @@ class Iteration:
         state, chunk = taken.state, taken.chunk
         if (last.topic, last.partition) != state.tp or not chunk.first_offset <= last.offset < chunk.next_offset:
             return None
-        if state.place != taken.place:
+        if state.drops != taken.drops:
             return None
         present = Position(last.offset, -1 if last.leader_epoch is None else last.leader_epoch)
         if last.offset == chunk.first_offset:

@@ -78,8 +78,8 @@ class ConnectionListener(Protocol):
     def opened(self, connection: Connection) -> None:
         """Record a new connection."""
 
-    def logged_in(self, connection: Connection) -> None:
-        """Record that the client of a connection has logged in."""
+    def ready(self, connection: Connection) -> None:
+        """Record that the client of a connection has sent a request, and has logged in if it has to."""
 
     def lost(self, connection: Connection) -> None:
         """Record that a connection is closed."""
@@ -127,6 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         self._ignoring = False
         self._closed = False
         self._sends_files = True
+        self._is_pending = True
         self._login_deadline: asyncio.TimerHandle | None = None
         self.transport: asyncio.Transport
 
@@ -154,16 +155,18 @@ class Connection(asyncio.BufferedProtocol):
             self._login_deadline = self._loop.call_later(LOGIN_SECONDS, self._login_expired)
         self._server.opened(self)
 
-    def _note_login(self) -> None:
-        """Notify the server when the client has logged in."""
-        if self._login_deadline is not None and self.is_authenticated:
-            self._login_deadline.cancel()
-            self._login_deadline = None
-            self._server.logged_in(self)
+    def _note_ready(self) -> None:
+        """Notify the server of the first request of a client that has logged in, or need not."""
+        if self.is_authenticated:
+            self._is_pending = False
+            if self._login_deadline is not None:
+                self._login_deadline.cancel()
+                self._login_deadline = None
+            self._server.ready(self)
 
     def _login_expired(self) -> None:
-        if not self.is_authenticated:
-            self.close(f"it has not logged in within {LOGIN_SECONDS:g} s")
+        # Not closed: a client that reads nothing would keep a refusal waiting, and with it the connection.
+        self.abort(f"it has not logged in within {LOGIN_SECONDS:g} s", why=Closed.ERROR)
 
     @property
     def address(self) -> str:
@@ -305,11 +308,11 @@ class Connection(asyncio.BufferedProtocol):
             if self.authenticator is not None and self.authenticator.takes_tokens:
                 token = self.authenticator.on_token(bytes(frame)).token
                 self.transport.write(_SIZE.pack(len(token)) + token)
-                self._note_login()
+                self._note_ready()
                 return
             stats, answer = dispatcher.handle(self, frame)
-            if self._login_deadline is not None:
-                self._note_login()
+            if self._is_pending:
+                self._note_ready()
             done = self._now_ns = perf_counter_ns()
             stats.note_handled((len(frame), started - self._arrived_ns, done - started))
             if isinstance(answer, PendingResponse):
@@ -463,8 +466,10 @@ class Connection(asyncio.BufferedProtocol):
             self._server.bad_connections.warning(self.peer, "closing the connection of %s: %s", reason)
         self.transport.close()
 
-    def abort(self) -> None:
-        """Drop the connection and the responses that wait to be sent, when the broker stops."""
+    def abort(self, reason: str | None = None, *, why: Closed = Closed.STOPPED) -> None:
+        """Drop the connection and the responses that wait to be sent; parameters as for `close`."""
         if not self._closed:
-            self._closed, self.closed_for = True, Closed.STOPPED
+            self._closed, self.closed_for = True, why
+            if reason is not None:
+                self._server.bad_connections.warning(self.peer, "closing the connection of %s: %s", reason)
         self.transport.abort()

@@ -22,14 +22,13 @@ from refbroker.server.connection import Connection
 from refbroker.server.connection_limits import ConnectionLimits, Refusal
 from refbroker.server.dispatch import Dispatcher
 from refbroker.server.listening import Listener
+from refbroker.server.pending_connections import PendingConnections
 from refbroker.server.sasl import SaslListener
 from refbroker.server.tls import TlsListener, TlsProtocol
 
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 1.0
-MOST_UNAUTHENTICATED = 1000
-"""Connections that have not logged in. Kafka has no such limit."""
 
 
 class Server:
@@ -49,6 +48,7 @@ class Server:
     Attributes:
         loop: the event loop that created it.
         connections: the open connections, the oldest first: the order of a set would differ between runs.
+        pending: the connections that are not ready: in a TLS handshake, not logged in, or without a request.
         bad_connections: logs what is wrong with connections.
         stopping: whether it is being closed.
     """
@@ -70,7 +70,7 @@ class Server:
         self.metrics = metrics
         self._clock = clock
         self._limits = ConnectionLimits(config, image, clock)
-        self._unauthenticated: dict[Connection, None] = {}
+        self.pending = PendingConnections()
         self._make_room = make_room
         self.loop = asyncio.get_running_loop()
         self.connections: dict[Connection, None] = {}
@@ -84,9 +84,6 @@ class Server:
         # Also those whose handshake is not complete, of which no connection knows.
         self._tls_protocols: dict[TlsProtocol, None] = {}
 
-    def _forget_tls(self, protocol: TlsProtocol) -> None:
-        self._tls_protocols.pop(protocol, None)
-
     async def start(self) -> None:
         """Accept connections."""
         backlog = self.config.integer("socket.listen.backlog.size")
@@ -99,18 +96,23 @@ class Server:
         return Connection(self, listener, None if sasl is None else sasl.authenticator(self._image))
 
     def _make_tls(self, listener: str) -> TlsProtocol:
-        protocol = TlsProtocol(
-            self._tls[listener], self._make(listener), self.loop, self.bad_connections, self._forget_tls
-        )
+        connection = self._make(listener)
+        began, ended = partial(self._handshake_begins, connection), partial(self._tls_ended, connection)
+        return TlsProtocol(self._tls[listener], connection, self.loop, self.bad_connections, began, ended)
+
+    def _handshake_begins(self, connection: Connection, protocol: TlsProtocol) -> None:
         self._tls_protocols[protocol] = None
-        return protocol
+        self.pending.add(connection.listener, connection, protocol.drop)
+
+    def _tls_ended(self, connection: Connection, protocol: TlsProtocol) -> None:
+        del self._tls_protocols[protocol]
+        self.pending.discard(connection.listener, connection)
 
     def opened(self, connection: Connection) -> None:
-        """Record a new connection; close it if there are too many."""
+        """Record a new connection, after its TLS handshake; close it if there are too many."""
         self.connections[connection] = None
         self.metrics.connections_opened += 1
-        if not connection.is_authenticated:
-            self._make_room_for_login(connection)
+        self.pending.add(connection.listener, connection, partial(connection.abort, why=Closed.REFUSED))
         refusal = self._limits.opened(connection.listener, connection.address)
         if self.stopping:
             # It was accepted before the listener closed.
@@ -131,23 +133,16 @@ class Server:
         until.add_done_callback(lambda _: connection.close(refusal.reason, why=Closed.REFUSED))
         connection.hold(until)
 
-    def _make_room_for_login(self, connection: Connection) -> None:
-        """Close the oldest connection that has not logged in when there are too many: a client logs in at once."""
-        self._unauthenticated[connection] = None
-        if len(self._unauthenticated) > MOST_UNAUTHENTICATED:
-            oldest = next(iter(self._unauthenticated))
-            oldest.close(f"it has not logged in, like {MOST_UNAUTHENTICATED} later ones", why=Closed.REFUSED)
-
-    def logged_in(self, connection: Connection) -> None:
-        """Record that the client of a connection has logged in."""
-        self._unauthenticated.pop(connection, None)
+    def ready(self, connection: Connection) -> None:
+        """Record that the client of a connection has sent a request, and has logged in if it has to."""
+        self.pending.discard(connection.listener, connection)
 
     def lost(self, connection: Connection) -> None:
         """Record that a connection is closed."""
         if connection in self.connections:
             self._limits.lost(connection.listener, connection.address)
         self.connections.pop(connection, None)
-        self._unauthenticated.pop(connection, None)
+        self.pending.discard(connection.listener, connection)
         self.metrics.connections_closed[connection.closed_for] += 1
         if self.stopping and not self.connections:
             self._empty.set()

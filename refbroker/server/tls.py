@@ -140,6 +140,7 @@ class TlsProtocol(asyncio.Protocol):
         connection: what the decrypted bytes are for; it learns of the client once the handshake is complete.
         loop: the event loop.
         log: logs why connections fail.
+        began: called when the handshake begins.
         ended: called when the socket is closed.
     """
 
@@ -149,12 +150,14 @@ class TlsProtocol(asyncio.Protocol):
         connection: SecuredConnection,
         loop: asyncio.AbstractEventLoop,
         log: LimitedLog,
+        began: Callable[[TlsProtocol], None],
         ended: Callable[[TlsProtocol], None],
     ) -> None:
         self._listener = listener
         self._connection = connection
         self._loop = loop
         self._log = log
+        self._began = began
         self._ended = ended
         self._received, self._encrypted = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = listener.context().wrap_bio(self._received, self._encrypted, server_side=True)
@@ -168,7 +171,8 @@ class TlsProtocol(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self._peer = peer_of(transport)
-        self._deadline = self._loop.call_later(HANDSHAKE_SECONDS, self._refuse, "it took too long")
+        self._deadline = self._loop.call_later(HANDSHAKE_SECONDS, self.drop, "the TLS handshake took too long")
+        self._began(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._deadline is not None:
@@ -242,6 +246,11 @@ class TlsProtocol(asyncio.Protocol):
             self._tls.unwrap()
         self.flush()
         self.transport.close()
+
+    def drop(self, reason: str) -> None:
+        """Close the connection at once, also if the client does not read what was sent; the reason is logged."""
+        self._log.warning(self._peer, "closing the connection of %s: %s", reason)
+        self.transport.abort()
 
     def _connect(self) -> None:
         self.flush()

@@ -9,7 +9,7 @@ import pytest
 from kclient import Admin
 from kclient.admin import AlterConfig, ConfigResource, QuotaEntity
 from kclient.protocol.messages.api_versions import ApiVersionsRequest
-from refbroker.server import server
+from refbroker.server import pending_connections
 from refbroker.testing import RefBroker
 from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
@@ -70,7 +70,7 @@ def test_an_address_that_connects_too_fast_is_held_and_then_closed() -> None:
 
 
 def test_of_too_many_clients_that_do_not_log_in_the_oldest_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_UNAUTHENTICATED", 3)
+    monkeypatch.setattr(pending_connections, "MOST_PENDING", 3)
     with RefBroker(sasl={"alice": "wonder"}) as broker, ExitStack() as stack:
         strangers = [stack.enter_context(Wire(broker.bootstrap_servers)) for _ in range(3)]
         for stranger in strangers:

@@ -126,7 +126,16 @@ class Broker:
             raise
         dispatcher = Dispatcher(parts, interceptor)
         server = Server(
-            config, dispatcher, parts.metrics, bound, tls, sasl, parts.image, clock, files.spare_files.release
+            config,
+            dispatcher,
+            parts.metrics,
+            bound,
+            tls,
+            sasl,
+            parts.image,
+            parts.tokens,
+            clock,
+            files.spare_files.release,
         )
         broker = cls(parts, server, ports)
         try:
@@ -257,6 +266,11 @@ def plan_background(background: Background, parts: BrokerParts) -> None:
         "producer expiry",
         lambda: integer("producer.id.expiration.check.interval.ms"),
         lambda: logs.remove_expired_producers(parts.clock()),
+    )
+    every(
+        "delegation token expiry",
+        partial(integer, "delegation.token.expiry.check.interval.ms"),
+        parts.tokens.remove_expired,
     )
     every("log retention", lambda: integer("log.retention.check.interval.ms"), logs.apply_retention)
     every("metadata snapshots", lambda: TAKE_SNAPSHOT_MS, metadata.take_snapshot_if_due)

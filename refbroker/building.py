@@ -40,6 +40,7 @@ from refbroker.metadata.partitions import Partitions
 from refbroker.metadata.producer_ids import ProducerIds
 from refbroker.metadata.publisher import Publisher
 from refbroker.metadata.registration import registration_records
+from refbroker.metadata.tokens import DelegationTokens
 from refbroker.metadata.topic_creation import AutoTopicCreation
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.quotas.client_quotas import ClientQuotas
@@ -70,6 +71,7 @@ class BrokerParts:
         markers: writes the markers of transactions.
         verifier: checks that partitions belong to a transaction.
         authorizer: decides what clients may do; None if every client may do everything.
+        tokens: the delegation tokens.
         quotas: limits how much clients use.
         failed: completes with the reason when a disk that the broker depends on has failed.
     """
@@ -94,6 +96,7 @@ class BrokerParts:
     markers: MarkerWriter
     verifier: PartitionVerifier
     authorizer: Authorizer | None
+    tokens: DelegationTokens
     quotas: ClientQuotas
     failed: asyncio.Future[KafkaStorageError]
 
@@ -208,6 +211,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         markers=markers,
         verifier=PartitionVerifier(config, partitions, transactions),
         authorizer=Authorizer.from_settings(config.static),
+        tokens=DelegationTokens(metadata, config, clock, rng),
         quotas=ClientQuotas(image, config, clock),
         failed=failed,
     )
@@ -228,6 +232,8 @@ def _load(parts: BrokerParts, files: Files) -> None:
         metadata.listeners.append(parts.authorizer.follow)
     parts.quotas.load()
     metadata.listeners.append(parts.quotas.follow)
+    parts.tokens.load()
+    metadata.listeners.append(parts.tokens.follow)
     publisher.catch_up()
     metadata.listeners.append(publisher.publish)
     metadata.begin_epoch()

@@ -25,6 +25,7 @@ from refbroker.metadata.controller import Controller
 from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.partitions import Partitions
 from refbroker.metadata.producer_ids import ProducerIds
+from refbroker.metadata.tokens import DelegationTokens
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.runtime.clock import Clock
 from refbroker.security.authorizer import Authorizer
@@ -68,6 +69,14 @@ class ControllerServices(MetadataServices, Protocol):
     @property
     def controller(self) -> Controller:
         """The planner of metadata changes."""
+
+
+class TokenServices(MetadataServices, Protocol):
+    """The parts for the handlers of delegation tokens."""
+
+    @property
+    def tokens(self) -> DelegationTokens:
+        """The delegation tokens."""
 
 
 class MetadataQuorum(Protocol):
@@ -197,6 +206,7 @@ class TransactionServices(CoordinatorServices, Protocol):
 class BrokerServices(
     AclServices,
     ControllerServices,
+    TokenServices,
     QuorumServices,
     ProduceServices,
     FetchServices,

@@ -1,9 +1,8 @@
 """The state of the cluster, and the effect of each metadata record.
 
 A plain object with dicts that every part may read and only `ClusterImage.replay` changes, for a record of the log or a
-snapshot. Records that this broker does not use (delegation tokens, controllers) are kept
-unchanged, because a snapshot must contain them. Lists are replaced and never modified, so that another thread can write
-a snapshot from them.
+snapshot. Records that this broker does not use (controllers) are kept unchanged, because a snapshot must contain them.
+Lists are replaced and never modified, so that another thread can write a snapshot from them.
 """
 
 from __future__ import annotations

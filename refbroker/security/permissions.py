@@ -52,6 +52,10 @@ IDEMPOTENT_WRITE = Permission(AclOperation.IDEMPOTENT_WRITE, AclResourceType.CLU
 WRITE_TRANSACTIONAL_ID = Permission(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID)
 DESCRIBE_TRANSACTIONAL_ID = Permission(AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID)
 
+DESCRIBE_DELEGATION_TOKEN = Permission(AclOperation.DESCRIBE, AclResourceType.DELEGATION_TOKEN)
+CREATE_TOKENS_OF_USER = Permission(AclOperation.CREATE_TOKENS, AclResourceType.USER)
+DESCRIBE_TOKENS_OF_USER = Permission(AclOperation.DESCRIBE_TOKENS, AclResourceType.USER)
+
 ALL_OPERATIONS = {
     AclResourceType.TOPIC: (
         AclOperation.READ,

@@ -23,16 +23,23 @@ _REFERENCE = re.compile(r"\\(?P<escaped>.)|\$(?P<number>\d+)|\$\{(?P<name>\w+)\}
 
 
 class Principal(NamedTuple):
-    """Who a client is: a type, which is "User", and a name."""
+    """Who a client is: a type, and a name. The type of every client is "User"."""
 
     type: str
     name: str
+
+    @classmethod
+    def parse(cls, text: str) -> Principal:
+        """Return the principal of a text such as "User:anne", as the metadata log has it."""
+        kind, _, name = text.partition(":")
+        return cls(kind, name)
 
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"
 
 
-ANONYMOUS = Principal("User", "ANONYMOUS")
+USER_TYPE = "User"
+ANONYMOUS = Principal(USER_TYPE, "ANONYMOUS")
 """The principal of a client that has not proved who it is."""
 
 
@@ -102,7 +109,7 @@ class PrincipalMapper:
         for rule in self._rules:
             name = subject if isinstance(rule, str) else rule.apply(subject)
             if name is not None:
-                return Principal("User", name)
+                return Principal(USER_TYPE, name)
         raise NoMatchingRuleError(f'no rule of ssl.principal.mapping.rules={self._text} applies to "{subject}"')
 
 

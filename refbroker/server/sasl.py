@@ -1,8 +1,8 @@
 """The SASL of each listener, from the settings: its mechanisms and users.
 
 Passwords for PLAIN are those of `listener.name.LISTENER.plain.sasl.jaas.config`, as `user_NAME="PASSWORD"`; those for
-SCRAM are in the metadata log. Elsewhere: the logins themselves (`refbroker.security.sasl`), and the tokens of
-OAUTHBEARER (`oauth`).
+SCRAM, and delegation tokens, are in the metadata log. Elsewhere: the logins themselves (`refbroker.security.sasl`), and
+the tokens of OAUTHBEARER (`oauth`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kclient.security.scram import ScramCredential, ScramMechanism
 from kclient.security.secret import Secret
 from refbroker.config import BrokerConfig
 from refbroker.metadata.image import ClusterImage
+from refbroker.metadata.tokens import DelegationTokens
 from refbroker.runtime.background import Background
 from refbroker.runtime.clock import Clock
 from refbroker.security.oauth import bearer_server
@@ -63,11 +64,12 @@ class SaslListener:
         if self.oauth is not None and self.oauth.refresh is not None:
             self.oauth.refresh.plan(background)
 
-    def authenticator(self, image: ClusterImage) -> Authenticator:
+    def authenticator(self, image: ClusterImage, tokens: DelegationTokens) -> Authenticator:
         """Return the login of a new connection.
 
         Parameters:
             image: has the credentials of SCRAM.
+            tokens: the delegation tokens, with which clients log in by SCRAM, too.
         """
 
         def lookup(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
@@ -78,7 +80,7 @@ class SaslListener:
                 bytes(found.salt), found.iterations, bytes(found.stored_key), bytes(found.server_key)
             )
 
-        users = Users(self._plain, lookup, _nobody, self._secret, self._others)
+        users = Users(self._plain, lookup, tokens.account, self._secret, self._others)
         return Authenticator(users.mechanisms(self._enabled, self._max_session_ms.__getitem__), self._clock)
 
 

@@ -14,6 +14,7 @@ from time import perf_counter_ns
 
 from refbroker.config import BrokerConfig
 from refbroker.metadata.image import ClusterImage
+from refbroker.metadata.tokens import DelegationTokens
 from refbroker.metrics.counters import BrokerMetrics, Closed
 from refbroker.runtime.clock import Clock
 from refbroker.runtime.file_limit import is_nearly_out
@@ -42,6 +43,7 @@ class Server:
         tls: the TLS of the listeners that have it, by name.
         sasl: the SASL of the listeners that have it, by name.
         image: the state of the cluster, with the credentials of users and the quotas of addresses.
+        tokens: the delegation tokens, with which clients may log in.
         clock: measures how fast addresses open connections.
         make_room: closes files that need not be open; returns whether there was one.
 
@@ -62,6 +64,7 @@ class Server:
         tls: Mapping[str, TlsListener],
         sasl: Mapping[str, SaslListener],
         image: ClusterImage,
+        tokens: DelegationTokens,
         clock: Clock,
         make_room: Callable[[], bool],
     ) -> None:
@@ -81,6 +84,7 @@ class Server:
         self._tls = tls
         self._sasl = sasl
         self._image = image
+        self._tokens = tokens
         # Also those whose handshake is not complete, of which no connection knows.
         self._tls_protocols: dict[TlsProtocol, None] = {}
 
@@ -93,7 +97,7 @@ class Server:
 
     def _make(self, listener: str) -> Connection:
         sasl = self._sasl.get(listener)
-        return Connection(self, listener, None if sasl is None else sasl.authenticator(self._image))
+        return Connection(self, listener, None if sasl is None else sasl.authenticator(self._image, self._tokens))
 
     def _make_tls(self, listener: str) -> TlsProtocol:
         connection = self._make(listener)

@@ -58,10 +58,10 @@ controller.socket.timeout.ms int 30000 * -
 cordoned.log.dirs list "" * AD
 create.topic.policy.class.name class null * -
 default.replication.factor int 1 * A
-delegation.token.expiry.check.interval.ms long 3600000 1.. -
-delegation.token.expiry.time.ms long 86400000 1.. -
-delegation.token.max.lifetime.ms long 604800000 1.. -
-delegation.token.secret.key password null * -
+delegation.token.expiry.check.interval.ms long 3600000 1.. A
+delegation.token.expiry.time.ms long 86400000 1.. A
+delegation.token.max.lifetime.ms long 604800000 1.. A
+delegation.token.secret.key password null * A
 delete.records.purgatory.purge.interval.requests int 1 * -
 delete.topic.enable boolean true * A
 early.start.listeners list null * -

@@ -55,6 +55,11 @@ _BROKER = {
     "no limit.",
     "controller.quota.window.num": "The number of samples of a controller mutation quota.",
     "controller.quota.window.size.seconds": "The length of a sample of a controller mutation quota, in seconds.",
+    "delegation.token.expiry.check.interval.ms": "How often expired delegation tokens are removed, in milliseconds.",
+    "delegation.token.expiry.time.ms": "The time after which a delegation token expires unless it is renewed, in "
+    "milliseconds.",
+    "delegation.token.max.lifetime.ms": "The time after which a delegation token cannot be renewed, in milliseconds.",
+    "delegation.token.secret.key": "The key that makes the passwords of delegation tokens; they need one.",
     "delete.topic.enable": "Whether topics can be deleted.",
     "fetch.max.bytes": "The largest number of bytes of records in one fetch response.",
     "group.consumer.assignment.interval.ms": "The shortest time between two assignments of a consumer group, in "

@@ -19,6 +19,7 @@ from kclient.admin.offset_resets import OffsetChange, OffsetReset
 from kclient.admin.offsets import OffsetSpec
 from kclient.admin.producers import HangingTransaction, ProducerState
 from kclient.admin.quotas import QuotaEntity, QuotaFilter, QuotaMatch
+from kclient.admin.tokens import DelegationToken
 from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
 from kclient.admin.transactions import (
     FencedProducer,
@@ -45,6 +46,7 @@ __all__ = [
     "ConfigSynonym",
     "ConfigType",
     "CreatedTopic",
+    "DelegationToken",
     "FencedProducer",
     "GroupDescription",
     "GroupListing",

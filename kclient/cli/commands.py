@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kclient import __version__, records
-from kclient.cli import acls, configs, consume, groups, produce, quotas, topics, transactions, users
+from kclient.cli import acls, configs, consume, groups, produce, quotas, tokens, topics, transactions, users
 from kclient.cli.app import App
 from kclient.cli.connection import RootServers
 from kclient.cli.profiles import Profile
@@ -28,6 +28,7 @@ app.add_typer(groups.app, name="groups")
 app.add_typer(transactions.app, name="transactions")
 app.add_typer(acls.app, name="acls")
 app.add_typer(users.app, name="users")
+app.add_typer(tokens.app, name="tokens")
 app.add_typer(quotas.app, name="quotas")
 
 

@@ -1,14 +1,16 @@
-"""The methods of the admin clients for ACLs, the credentials of users, and client quotas."""
+"""The methods of the admin clients for ACLs, the credentials of users, delegation tokens, and client quotas."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kclient.admin import acls, quotas, users
+from kclient.admin import acls, quotas, tokens, users
 from kclient.admin.acls import AclBinding, AclBindingFilter
 from kclient.admin.methods.base import AsyncMethods, BlockingMethods, documented_by
 from kclient.admin.quotas import QuotaEntity, QuotaFilter
+from kclient.admin.tokens import DelegationToken
 from kclient.admin.users import ScramAlteration, ScramCredentialInfo
+from kclient.security.secret import Secret
 
 
 class SecurityMethods(BlockingMethods):
@@ -82,6 +84,87 @@ class SecurityMethods(BlockingMethods):
         deadline = self._core.deadline("alter_user_scram_credentials", timeout)
         return self._run(users.alter_user_scram_credentials(self._core, alterations, deadline))
 
+    def create_delegation_token(
+        self,
+        *,
+        owner: str | None = None,
+        renewers: str | Iterable[str] = (),
+        max_lifetime: float | None = None,
+        timeout: float | None = None,
+    ) -> DelegationToken:
+        """Create a token with which clients log in by SCRAM as its owner (KIP-48).
+
+        If a connection is lost before the broker responds, the request is sent again, and there may be two tokens.
+
+        Parameters:
+            owner: the principal of these clients, such as "User:anne"; None is the user of this client.
+            renewers: the principals that may renew the token and let it expire, besides the owner.
+            max_lifetime: seconds until the token expires in any case; None is the setting of the brokers, the most.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Raises:
+            DelegationTokenDisabledError: the brokers have no `delegation.token.secret.key`.
+            DelegationTokenAuthorizationError: the client has no ACL to create tokens of this owner (KIP-373).
+            UnsupportedByAuthenticationError: the client has not proved who it is, or has logged in with a token.
+            InvalidPrincipalTypeError: a renewer is not a user.
+            UnsupportedVersionError: the broker is older than Kafka 3.3, and there is an owner.
+        """
+        deadline = self._core.deadline("create_delegation_token", timeout)
+        return self._run(tokens.create_delegation_token(self._core, owner, renewers, max_lifetime, deadline))
+
+    def renew_delegation_token(
+        self, hmac: str | Secret, *, renew_period: float | None = None, timeout: float | None = None
+    ) -> int:
+        """Let a token expire later; return when, in milliseconds since the epoch.
+
+        Parameters:
+            hmac: the HMAC of the token in base64.
+            renew_period: seconds from now until it expires; None is the setting of the brokers, the most.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Raises:
+            DelegationTokenNotFoundError: no token has this HMAC.
+            DelegationTokenOwnerMismatchError: the client is neither the owner nor a renewer.
+            DelegationTokenExpiredError: the token has expired.
+            DelegationTokenDisabledError, UnsupportedByAuthenticationError: see `create_delegation_token`.
+        """
+        deadline = self._core.deadline("renew_delegation_token", timeout)
+        return self._run(tokens.renew_delegation_token(self._core, hmac, renew_period, deadline))
+
+    def expire_delegation_token(
+        self, hmac: str | Secret, *, expiry_period: float | None = None, timeout: float | None = None
+    ) -> int:
+        """Let a token expire at a time, or remove it; return when it expires, in milliseconds since the epoch.
+
+        Parameters:
+            hmac: the HMAC of the token in base64.
+            expiry_period: seconds from now until it expires; None removes it at once.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Raises:
+            KafkaError: see `renew_delegation_token`.
+        """
+        deadline = self._core.deadline("expire_delegation_token", timeout)
+        return self._run(tokens.expire_delegation_token(self._core, hmac, expiry_period, deadline))
+
+    def describe_delegation_token(
+        self, owners: str | Iterable[str] | None = None, *, timeout: float | None = None
+    ) -> list[DelegationToken]:
+        """Return the tokens that the client may see, with their HMACs, the oldest first.
+
+        It sees those that it owns, has requested or may renew, and others by ACLs.
+
+        Parameters:
+            owners: principals such as "User:anne", for the tokens that they own, have requested or may renew; None for
+                all.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Raises:
+            DelegationTokenDisabledError, UnsupportedByAuthenticationError: see `create_delegation_token`.
+        """
+        deadline = self._core.deadline("describe_delegation_token", timeout)
+        return self._run(tokens.describe_delegation_token(self._core, owners, deadline))
+
     def describe_client_quotas(
         self, wanted: QuotaFilter | None = None, *, timeout: float | None = None
     ) -> dict[QuotaEntity, dict[str, float]]:
@@ -147,6 +230,35 @@ class AsyncSecurityMethods(AsyncMethods):
     ) -> dict[str, None]:
         deadline = self._core.deadline("alter_user_scram_credentials", timeout)
         return await self._run(users.alter_user_scram_credentials(self._core, alterations, deadline))
+
+    async def create_delegation_token(
+        self,
+        *,
+        owner: str | None = None,
+        renewers: str | Iterable[str] = (),
+        max_lifetime: float | None = None,
+        timeout: float | None = None,
+    ) -> DelegationToken:
+        deadline = self._core.deadline("create_delegation_token", timeout)
+        return await self._run(tokens.create_delegation_token(self._core, owner, renewers, max_lifetime, deadline))
+
+    async def renew_delegation_token(
+        self, hmac: str | Secret, *, renew_period: float | None = None, timeout: float | None = None
+    ) -> int:
+        deadline = self._core.deadline("renew_delegation_token", timeout)
+        return await self._run(tokens.renew_delegation_token(self._core, hmac, renew_period, deadline))
+
+    async def expire_delegation_token(
+        self, hmac: str | Secret, *, expiry_period: float | None = None, timeout: float | None = None
+    ) -> int:
+        deadline = self._core.deadline("expire_delegation_token", timeout)
+        return await self._run(tokens.expire_delegation_token(self._core, hmac, expiry_period, deadline))
+
+    async def describe_delegation_token(
+        self, owners: str | Iterable[str] | None = None, *, timeout: float | None = None
+    ) -> list[DelegationToken]:
+        deadline = self._core.deadline("describe_delegation_token", timeout)
+        return await self._run(tokens.describe_delegation_token(self._core, owners, deadline))
 
     async def describe_client_quotas(
         self, wanted: QuotaFilter | None = None, *, timeout: float | None = None

@@ -2,7 +2,7 @@
 
 A connection is pending from the beginning of its TLS handshake until its client has sent a complete request, and has
 logged in where the listener has SASL. Each of them takes memory and a file, while nobody knows yet whether its client
-speaks Kafka's protocol at all. Clients are quick, so the oldest ones give way. Kafka has no such limit.
+speaks Kafka's protocol at all. Clients are quick, so the oldest ones are closed first. Kafka has no such limit.
 
 Elsewhere: how long a handshake and a login may take (`tls`, `connection`), the limits of all connections
 (`connection_limits`).

@@ -159,7 +159,7 @@ def test_an_idle_client_replaces_its_token(unsecured: RefBroker) -> None:
 
     with Admin(**options(unsecured, sasl_oauth_token_provider=provide)) as admin:
         admin.list_topics()
-        # Nothing is connected any more, so that only the client itself can want another token.
+        # Nothing is connected now, so that only the client itself can want another token.
         unsecured.stop()
         wait_until(lambda: len(calls) >= 3)
 

@@ -1,4 +1,4 @@
-"""Which pending connection gives way to a new one."""
+"""Which pending connection is closed for a new one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def crowd(monkeypatch: pytest.MonkeyPatch) -> Crowd:
     return Crowd()
 
 
-def test_the_oldest_connection_gives_way(crowd: Crowd) -> None:
+def test_the_oldest_connection_is_closed(crowd: Crowd) -> None:
     crowd.add("A", 1, 2, 3)
     assert not crowd.dropped
     crowd.add("A", 4, 5)

@@ -55,7 +55,7 @@ def test_the_commands_of_readme_run_in_order(shell: Shell) -> None:
         shell.run(line)
 
 
-@pytest.mark.refbroker(acls=True)
+@pytest.mark.refbroker(acls=True, sasl={"admin": "secret"}, settings={"delegation.token.secret.key": "key"})
 @pytest.mark.parametrize(
     "section",
     [
@@ -82,6 +82,8 @@ PACE = 0.1
 
 STORED = 4711
 """The offset of the open transaction in the page of the command line."""
+TOKEN_ID = "8XkX9lQZQdq2lW0o0y6v0g"
+"""The id of a delegation token in the same page."""
 
 
 class Shell:
@@ -94,7 +96,9 @@ class Shell:
 
     def __init__(self, broker: RefBroker, directory: Path) -> None:
         self._servers = broker.bootstrap_servers
+        self._options = broker.client_options
         self._directory = directory
+        self._token_id = TOKEN_ID
         self._start = STORED
         self._open = ExitStack()
         program = directory / "bin" / "kclient"
@@ -107,6 +111,16 @@ class Shell:
             "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")])),
             "KCLIENT_BOOTSTRAP_SERVERS": self._servers,
         }
+        if len(self._options) > 1:
+            self._write_profile("secured")
+            self._environment |= {"XDG_CONFIG_HOME": str(directory), "KCLIENT_PROFILE": "secured"}
+
+    def _write_profile(self, name: str) -> None:
+        path = self._directory / "kclient" / "config.toml"
+        path.parent.mkdir()
+        path.touch(mode=0o600)
+        lines = [f'{option} = "{value}"\n' for option, value in self._options.items()]
+        path.write_text(f"[{name}]\n{''.join(lines)}")
 
     def prepare(self) -> None:
         """Create the topics, group, transactions and files that the commands use."""
@@ -114,14 +128,16 @@ class Shell:
         (self._directory / "lines").write_text("three\n")
         (self._directory / "password.txt").write_text("secret\n")
         (self._directory / "records.jsonl").write_text('{"key": "k", "value": "v", "partition": 2}\n')
-        with Admin(bootstrap_servers=self._servers) as admin:
+        with Admin(**self._options) as admin:
             admin.create_topics([NewTopic("orders", num_partitions=6), NewTopic("orders-copy", num_partitions=2)])
             admin.alter_group_offsets("billing", {TopicPartition("orders", number): 0 for number in range(6)})
-        with Producer(bootstrap_servers=self._servers) as producer:
+            if len(self._options) > 1:
+                self._token_id = admin.create_delegation_token().token_id
+        with Producer(**self._options) as producer:
             for number in range(12):
                 producer.send("orders", b'{"amount": %d}' % number, partition=number % 6)
         for name in ("etl-1", "etl-2"):
-            owner = self._open.enter_context(Producer(bootstrap_servers=self._servers, transactional_id=name))
+            owner = self._open.enter_context(Producer(transactional_id=name, **self._options))
             owner.init_transactions()
             owner.begin_transaction()
             self._start = owner.send("orders", b"open", partition=0).result(ANSWER).offset
@@ -134,7 +150,7 @@ class Shell:
 
     def run_while_records_arrive(self, line: str) -> None:
         """Run a command that ends after a number of records, more than a group may find uncommitted."""
-        with self._started(line) as process, Producer(bootstrap_servers=self._servers) as producer:
+        with self._started(line) as process, Producer(**self._options) as producer:
             for _ in range(int(PROCESS / PACE)):
                 self._send_records(producer)
                 with suppress(subprocess.TimeoutExpired):
@@ -149,7 +165,7 @@ class Shell:
         """Run a command until it has printed a line, and end it with Ctrl-C."""
         with (
             self._started(line) as process,
-            Producer(bootstrap_servers=self._servers) as producer,
+            Producer(**self._options) as producer,
             selectors.DefaultSelector() as output,
         ):
             assert process.stdout is not None
@@ -172,7 +188,11 @@ class Shell:
 
     def _started(self, line: str) -> subprocess.Popen[bytes]:
         command = re.sub(r"kafka-\d:9092(,kafka-\d:9092)*", self._servers, line)
-        command = command.replace(str(STORED), str(self._start)).replace("jq ", "jq --unbuffered ")
+        command = (
+            command.replace(str(STORED), str(self._start))
+            .replace("jq ", "jq --unbuffered ")
+            .replace(TOKEN_ID, self._token_id)
+        )
         return subprocess.Popen(
             ["bash", "-euo", "pipefail", "-c", command],
             cwd=self._directory,

@@ -210,7 +210,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_mistakes_on_the_command_line_are_one_line_and_status_2(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     for arguments, says in (
-        (("run",), "give --data-dir"),
+        (("run",), "pass --data-dir"),
         (("run", "--data-dir", data, "--set", "num.partition=3"), "did you mean num.partitions?"),
         (("run", "--data-dir", data, "--set", "num.partitions"), "takes NAME=VALUE"),
         (("run", "--data-dir", data, "--config", str(tmp_path / "none")), "could not read"),

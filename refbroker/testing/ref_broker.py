@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import anyio.to_thread
 
 from kclient.errors import IllegalStateError
+from kclient.security.oauth.tokens import OAuthToken, unsecured_token
 from refbroker.broker import Broker
 from refbroker.config import BrokerConfig
 from refbroker.log import Files, PartitionLog
@@ -403,6 +404,16 @@ class RefBroker:
     def deny(self, principal: str, operation: str, *, prefixed: bool = False, **resource: str) -> None:
         """Add an ACL that denies an operation, whatever else is allowed; parameters and errors are those of `allow`."""
         self.call(lambda broker: add_acl(broker.parts, principal, operation, resource, prefixed=prefixed, deny=True))
+
+    def oauth_token(self, user: str, *, lifetime: float = 3600.0) -> OAuthToken:
+        """Return an unsecured token with which a client logs in by OAUTHBEARER, if the settings enable that.
+
+        Parameters:
+            user: who it is for.
+            lifetime: seconds of the broker's clock until it expires.
+        """
+        now = self._time() / 1000
+        return OAuthToken(unsecured_token({"sub": user, "iat": now, "exp": now + lifetime}))
 
     def elect(self, topic: str, partition: int = 0) -> int:
         """Elect the leader of a partition again, and return the leader epoch: clients have to request metadata.

@@ -18,7 +18,7 @@ from kclient.net.operation import Operation, Pause
 
 
 class AppThread:
-    """The thread or task that owns a consumer.
+    """The thread or task that uses a consumer.
 
     Parameters:
         engine: the consumer's engine.

@@ -326,9 +326,9 @@ class Consumer:
         """Commit offsets of the group without waiting, in the order of the calls.
 
         A failed commit is not retried, so that it cannot overwrite a later one. Without `offsets` the positions of all
-        partitions are committed each time, as in Java, also those that have not moved: that costs less than half a
-        microsecond for each, keeps the offsets from expiring, and repairs what a commit over a lost connection may have
-        set back.
+        partitions are committed each time, as in Java, including those that have not moved. That costs less than half a
+        microsecond for each partition, keeps the offsets from expiring, and repairs what a commit over a lost
+        connection may have set back.
 
         Parameters:
             offsets: as for `commit`.

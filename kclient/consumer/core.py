@@ -216,7 +216,7 @@ class ConsumerCore:
         """
         self.engine.check_usable()
         if self.group_offsets is None:
-            raise InvalidGroupIdError("a consumer without a group_id has no committed offsets: give it one")
+            raise InvalidGroupIdError("a consumer without a group_id has no committed offsets; set group_id")
         return self.group_offsets
 
     def store_offsets(self, offsets: ConsumerRecord | GivenOffsets) -> None:
@@ -271,7 +271,7 @@ class ConsumerCore:
         return seconds if error is None or isinstance(error, Exception) else min(seconds, EXIT_SECONDS)
 
     def wakeup(self) -> None:
-        """Interrupt the owner's waiting call, or its next one (any thread)."""
+        """Interrupt the application's waiting call, or its next one (any thread)."""
         self.app_thread.wakeup()
 
     def close(self, timeout: float) -> None:
@@ -281,7 +281,7 @@ class ConsumerCore:
             return
         self.iteration.drop()
 
-        def last_words() -> None:
+        def end_requests() -> None:
             closed = ClosedError("the consumer was closed")
             self._offsets.fail_all(closed)
             if self.group_offsets is not None:
@@ -289,7 +289,7 @@ class ConsumerCore:
             for request in self._fetcher.close():
                 self.engine.send(request)
 
-        self.engine.submit(last_words)
+        self.engine.submit(end_requests)
         self.engine.close(timeout)
         self._notifier.notify()
         if self.group_offsets is not None:

@@ -1,8 +1,8 @@
 """The check that the subscribed topics exist: a consumer never waits silently for a topic that does not.
 
-An invalid or forbidden topic raises an error from the owner's next call. One that no broker knows may be about to be
-created: it is logged immediately, and raised after every `default_api_timeout_ms` while it is missing. The time counts
-only while brokers respond: an outage is not an error of a topic.
+An invalid or forbidden topic raises an error from the application's next call. One that no broker knows may be about to
+be created: it is logged immediately, and raised after every `default_api_timeout_ms` while it is missing. The time
+counts only while brokers respond: an outage is not an error of a topic.
 """
 
 from __future__ import annotations

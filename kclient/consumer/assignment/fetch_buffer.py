@@ -25,7 +25,7 @@ class FetchBuffer:
         starved: a fetch was delayed, because there was no room or because of an error; the next release calls
             `on_room`.
         releases: grows with each such release.
-        waiting: set by the owner before it waits; the next piece calls `on_data`.
+        waiting: set by the application before it waits; the next piece calls `on_data`.
     """
 
     def __init__(self, on_data: Callable[[], None] = lambda: None, on_room: Callable[[], None] = lambda: None) -> None:
@@ -51,7 +51,7 @@ class FetchBuffer:
             self.signal()
 
     def signal(self) -> None:
-        """Wake the owner if it waits (lock held)."""
+        """Wake the application if it waits (lock held)."""
         if self.waiting:
             self.waiting = False
             self.on_data()

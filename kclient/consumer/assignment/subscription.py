@@ -1,8 +1,8 @@
 """The assigned partitions and their states: the only structure that both threads share.
 
-Every method takes the buffer's lock itself, briefly. The owner's thread assigns, seeks and pauses; the network thread
-applies responses and metadata. Every change of a position drops the records fetched for the old one and starts a new
-generation, so that a late response cannot be applied to the new position. Elsewhere: decoding and requests.
+Every method takes the buffer's lock itself, briefly. The application's thread assigns, seeks and pauses; the network
+thread applies responses and metadata. Every change of a position drops the records fetched for the old one and starts a
+new generation, so that a late response cannot be applied to the new position. Elsewhere: decoding and requests.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Subscription:
         version: grows with every change that may require a request.
         topics: the subscribed topics; None if partitions are assigned manually.
         choice: the subscription that `topics` was derived from; only the brokers know what its `regex` matches.
-        errors: errors of no single partition, to be raised from the owner's next call.
+        errors: errors of no single partition, to be raised from the application's next call.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Subscription:
             return ", ".join(self.topics)
         return ", ".join(map(str, self.partitions)) or "nothing"
 
-    # -- the owner's side
+    # -- the application's side
 
     def subscribe(self, choice: TopicChoice) -> None:
         """Read all partitions of these topics; they are added when the metadata has them."""
@@ -178,7 +178,9 @@ class Subscription:
                 state.returned = None if state.replaced else state.position
 
     def truncated(self, state: PartitionState, error: LogTruncationError) -> None:
-        """Handle a truncation that the owner reached; without a policy the partition waits for a seek (lock held)."""
+        """Handle a truncation that the application reached; without a policy the partition waits for a seek (lock
+        held).
+        """
         divergent = error.divergent_offsets[state.tp]
         if self.policy == NONE:
             raise error
@@ -187,11 +189,11 @@ class Subscription:
             self._request_reset(state, self.policy)
         else:
             _log.warning("%s: truncated; continuing from %d, where it diverges", state.tp, divergent.offset)
-            # The response is as old as the wait for the owner: the log may have been truncated again since.
+            # The response is as old as the wait for the application: the log may have been truncated again since.
             self._move(state, Position(divergent.offset, divergent.leader_epoch), FetchEvent.SEEK_AND_VALIDATE)
 
     def out_of_range(self, state: PartitionState, error: OffsetOutOfRangeError) -> None:
-        """Handle an out-of-range offset that the owner reached (lock held)."""
+        """Handle an out-of-range offset that the application reached (lock held)."""
         if isinstance(error, _TopicReplacedError) and self._is_gone(state.tp):
             self._remove(state)
             return
@@ -284,7 +286,7 @@ class Subscription:
                 self.buffer.put(state, error_piece(state.fetch_offset, error))
 
     def raise_soon(self, error: KafkaError) -> None:
-        """Raise an error from the owner's next call; equal errors are raised once."""
+        """Raise an error from the application's next call; equal errors are raised once."""
         with self.lock:
             if all((type(e), e.topic) != (type(error), error.topic) for e in self.errors):
                 self.errors.append(error)
@@ -325,7 +327,7 @@ class Subscription:
             self._topic_replaced(state)
 
     def _topic_replaced(self, state: PartitionState) -> None:
-        """Handle a recreated topic: until the owner gets there, nothing can be committed for the new one."""
+        """Handle a recreated topic: until the application gets there, nothing can be committed for the new one."""
         state.replaced = True
         state.returned = state.stored = None
         tp = state.tp

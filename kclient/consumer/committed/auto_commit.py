@@ -34,7 +34,7 @@ class AutoCommit(Manager):
         commits: sends the commits.
         selector: the offsets that may be committed.
         random: for jitter.
-        on_fatal: receives an error that the owner must raise.
+        on_fatal: receives an error that the application must raise.
 
     Attributes:
         last_error: why the last automatic commit failed; None once one succeeded. Any thread.

@@ -102,7 +102,7 @@ class GroupOffsets:
         """Why the last automatic commit failed; None if it succeeded. Any thread."""
         return None if self.automatic is None else self.automatic.last_error
 
-    # -- around the owner's calls
+    # -- around the application's calls
 
     def asked(self) -> None:
         """Mark the application's records as processed, because it asks for more."""

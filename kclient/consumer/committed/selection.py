@@ -28,15 +28,15 @@ from kclient.types import OffsetAndMetadata, TopicPartition
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 ToCommit = ConsumerRecord | GivenOffsets | None
-"""A record, up to and including which everything is processed; offsets by partition; or None for all positions."""
+"""A record that is processed with all records before it; offsets by partition; or None for all positions."""
 
 
 class CommitMode(enum.Enum):
     """Which records count as processed.
 
-    ALL: all returned records, including the current one of an iteration: `commit()` confirms it. LEFT: all but the
-    current record: the application gives its partitions up, and may not have processed that one. EARLIER: those
-    returned before the application last asked for records: for the timer, which runs in the meantime.
+    ALL: all returned records, including the current one of an iteration, which `commit()` confirms. LEFT: all except
+    the current one, which may not be processed, because the application gives up its partitions. EARLIER: those that
+    were returned before the application last asked for records, for the timer, which may expire at any moment.
     """
 
     ALL = "all"
@@ -143,7 +143,7 @@ class OffsetSelector:
         self._place = place
         self._left: Place | None = None
 
-    # -- around the owner's calls
+    # -- around the application's calls
 
     def asked(self) -> None:
         """Mark the current record as processed, because the application asks for more."""

@@ -1,4 +1,4 @@
-"""Decodes fetched records and keeps the application's positions; used by the owner's thread only.
+"""Decodes fetched records and keeps the application's positions; used by the application's thread only.
 
 The lock is held for decisions, but not while checksums are verified or batches decompressed; the `drops` of a partition
 show that it was moved in the meantime, and then the decoded records are not returned. An error is raised when it is
@@ -67,7 +67,7 @@ class Collector:
         """Take the next records of the partition whose turn it is; the position stays until `settle`.
 
         Returns:
-            None if there is nothing to read (the buffer wakes the owner later), or if an error is next and
+            None if there is nothing to read (the buffer wakes the application later), or if an error is next and
             `may_raise` is false.
         """
         while True:

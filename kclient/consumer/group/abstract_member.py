@@ -83,7 +83,7 @@ class AbstractMember(Manager, Generic[State, Change]):
         self._coordinator = context.coordinator
         self._backoff = retry_backoff(config, context.random)
         self._on_event = context.on_event
-        # The number of the owner's join or subscription.
+        # The number of the application's join or subscription.
         self._number = 0
         self._leaving: list[Future[None]] = []
         self._last: Generation | None = None

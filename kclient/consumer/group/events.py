@@ -1,7 +1,7 @@
-"""The messages between the owner and the group's member, and the mailbox for the member's events.
+"""The messages between the application and the group's member, and the mailbox for the member's events.
 
-The owner numbers its joins (its subscriptions, with the consumer protocol). Every event has the number of its join, and
-the owner ignores events of earlier joins.
+The application numbers its joins (its subscriptions, with the consumer protocol). Every event has the number of its
+join, and the application ignores events of earlier joins.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class JoinData(NamedTuple):
     """The data with which a member joins.
 
     Attributes:
-        number: the number of the owner's join.
+        number: the number of the application's join.
         protocols: in order of preference, an assignor's name and this member's metadata for it.
         reason: why, for the coordinator's log (KIP-800).
-        holding: the membership of the partitions that the owner keeps reading; None if it has none. A member that was
-            removed since then cannot join with them: they are lost first.
+        holding: the membership of the partitions that the application keeps reading; None if it has none. A member that
+            was removed since then cannot join with them: they are lost first.
     """
 
     number: int
@@ -41,13 +41,13 @@ class JoinedMember(NamedTuple):
 
 
 class Rejoin(NamedTuple):
-    """The owner has to join again.
+    """The application has to join again.
 
     Attributes:
         number: the number of the previous join.
         reason: why.
         lost: whether the partitions are lost, so that nothing can be committed for them.
-        error: raised once by the owner's next call.
+        error: raised once by the application's next call.
     """
 
     number: int
@@ -63,8 +63,9 @@ class Lead(NamedTuple):
         number: the number of the join.
         generation: the group's generation.
         members: all members.
-        skip: a static leader has returned, and the assignment stays unchanged (KIP-814). Its input is not known: as in
-            the Java client, a topic that grew while the leader was away counts with its next change.
+        skip: a static leader has returned, and the assignment stays unchanged (KIP-814). The partition counts behind
+            that assignment are unknown. As in the Java client, a topic that grew while the leader was away causes a
+            rebalance only when it changes again.
     """
 
     number: int
@@ -100,7 +101,7 @@ class Target(NamedTuple):
     """The coordinator of the consumer protocol has assigned partitions.
 
     Attributes:
-        number: the number of the owner's subscription.
+        number: the number of the application's subscription.
         membership: the membership of the assignment; when it ends, they are lost.
         target: the number of the assignment within this membership.
         partitions: partition numbers by topic id.
@@ -116,10 +117,10 @@ Event = Rejoin | Lead | Assigned | Failed | Target
 
 
 class Mailbox:
-    """The member's events that its owner has not handled yet, in order.
+    """The member's events that the application has not handled yet, in order.
 
     Parameters:
-        wake: makes the owner's call handle them; any thread.
+        wake: makes the application's call handle them; any thread.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:

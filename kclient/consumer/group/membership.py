@@ -20,7 +20,7 @@ from kclient.consumer.group.consumer_protocol.reconciliation import Reconciliati
 from kclient.consumer.group.consumer_protocol.topic_names import TopicNames
 from kclient.consumer.group.events import Mailbox
 from kclient.consumer.group.poll_interval import PollInterval
-from kclient.consumer.group.rebalance_steps import Commits, OwnerThreads, Wait
+from kclient.consumer.group.rebalance_steps import Commits, RebalanceThreads, Wait
 from kclient.net.coordinator import GROUP, Coordinator
 from kclient.net.engine import Engine
 from kclient.net.manager import Manager, Request
@@ -34,7 +34,7 @@ class MemberParts(NamedTuple):
         coordinator: the group's coordinator.
         member: this consumer's membership.
         names: the lookup of topics assigned by id; None with the classic protocol, which uses names.
-        mailbox: the member's events for the owner.
+        mailbox: the member's events for the application.
         poll_interval: whether the application makes progress.
     """
 
@@ -65,7 +65,7 @@ def wire_member(
         engine: the consumer's engine.
         random: for jitter.
         poll_interval: whether the application makes progress.
-        wake: see `OwnerThreads`.
+        wake: see `RebalanceThreads`.
     """
     assert config.group_id is not None
     coordinator = Coordinator(config.group_id, GROUP, engine.nodes, config, random=random)
@@ -93,17 +93,19 @@ def wire_membership(
         engine, subscription: those of the consumer.
         parts: the parts on the network thread.
         commits: the committed offsets; None without automatic commits.
-        wait, wake: see `OwnerThreads`.
+        wait, wake: see `RebalanceThreads`.
     """
     coordinator, member, names, mailbox, _ = parts
-    owner = OwnerThreads(engine.submit, engine.send, engine.clock, wait, wake)
+    threads = RebalanceThreads(engine.submit, engine.send, engine.clock, wait, wake)
     coordination: Coordination | Reconciliation
     if isinstance(member, GroupMember):
-        coordination = Coordination(config, subscription, engine.metadata, coordinator, member, mailbox, owner, commits)
+        coordination = Coordination(
+            config, subscription, engine.metadata, coordinator, member, mailbox, threads, commits
+        )
     else:
         assert names is not None
         coordination = Reconciliation(
-            config, subscription, engine.metadata, coordinator, member, names, mailbox, owner, commits
+            config, subscription, engine.metadata, coordinator, member, names, mailbox, threads, commits
         )
     engine.metadata.add_listener(coordination.on_metadata)
     return Membership(config, parts, coordination, engine.clock)
@@ -115,12 +117,12 @@ class Membership:
     Parameters:
         config: the consumer's options.
         parts: the parts on the network thread.
-        coordination: the owner's part.
+        coordination: the application's part.
         clock: seconds; the engine's clock.
 
     Attributes:
         coordinator, member, mailbox, poll_interval: see `MemberParts`.
-        coordination: the owner's part.
+        coordination: the application's part.
     """
 
     def __init__(
@@ -140,7 +142,9 @@ class Membership:
 
     @property
     def rebalancing(self) -> bool:
-        """Whether partitions are being added or revoked, as far as the coordinator or the owner knows; any thread."""
+        """Whether partitions are being added or revoked, as far as the coordinator or the application knows; any
+        thread.
+        """
         return self.member.rebalancing or self.coordination.busy
 
     def step(self, deadline: float) -> Operation[bool]:

@@ -16,12 +16,12 @@ class Outcome(enum.Enum):
     AGAIN = "the same request again after a pause"
     MOVED = "look up the coordinator, then again"
     REBALANCE = "join again: the group rebalances"
-    REFUSED = "join again after a pause; if that does not help, raise the error to the owner"
+    REFUSED = "join again after a pause; if that does not help, raise the error from the next call"
     TAKE_ID = "join again with the member id that the coordinator gave"
     LOST = "the coordinator does not know this member: join again without an id; the assignment is lost"
     LATE = "the group has continued without this member: keep the id; the assignment is lost"
     FENCED = "another member uses the same group_instance_id: final"
-    RAISE = "raise the error to the owner"
+    RAISE = "raise the error from the next call"
     FATAL = "this cannot be a member: final"
 
 

@@ -1,7 +1,8 @@
 """The check that the application asks for records every `max_poll_interval_ms`.
 
-An application that waits for records makes progress, however long that takes. Within a chunk of an iteration each
-record that it takes counts; they are noticed when this is checked, at no cost per record.
+An application that waits for records makes progress, however long that takes. Within a chunk of an iteration, every
+record that the application takes counts as progress. The timer notices that when it is checked, without a cost per
+record.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ class PollInterval:
 
     Parameters:
         milliseconds: the option max_poll_interval_ms.
-        taken: returns another object whenever the application took another record of its chunk.
+        taken: returns a different object after the application has taken another record of its chunk.
     """
 
     def __init__(self, milliseconds: int, taken: Callable[[], object]) -> None:
         self.milliseconds = milliseconds
         self._taken = taken
         self._last: object = None
-        # Written by the owner only; the next one by the network thread only.
+        # Written by the application only; the next one by the network thread only.
         self._polled_at = NEVER
         self._progress_at = 0.0
 
     def polled(self, now: float) -> None:
-        """Note that the application asks for records (owner's thread)."""
+        """Note that the application asks for records (application's thread)."""
         self._polled_at = now
 
     def waits(self) -> None:
-        """Note that it waits for records, until it is `polled` again (owner's thread)."""
+        """Note that it waits for records, until it is `polled` again (application's thread)."""
         self._polled_at = NEVER
 
     def expired(self, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""The base of the owner's part of a rebalance, in either group protocol.
+"""The base of the application's part of a rebalance, in either group protocol.
 
 It runs only inside the application's calls, in their thread or task. The work is a queue of steps. `poll` and iteration
 call `step` before they take records; a step that cannot be finished within the caller's timeout stays in the queue for
@@ -60,7 +60,7 @@ class Commits(Protocol):
 
 
 class Member(Protocol):
-    """The member as the owner sees it."""
+    """The member as the application sees it."""
 
     @property
     def state(self) -> enum.Enum: ...
@@ -77,15 +77,15 @@ class Member(Protocol):
     def leave(self, future: Future[None], *, tell: bool, reason: str) -> list[Request]: ...
 
 
-class OwnerThreads(NamedTuple):
-    """The two threads as the owner's part uses them.
+class RebalanceThreads(NamedTuple):
+    """The two threads as the application's part uses them.
 
     Attributes:
         submit: runs a function on the network thread.
         send: sends a request, on the network thread.
         clock: seconds; that of the client.
-        wait: waits for a notification to the owner, and raises interruptions.
-        wake: wakes the owner's call; any thread.
+        wait: waits for a notification to the application, and raises interruptions.
+        wake: wakes the application's call; any thread.
     """
 
     submit: Callable[[Callable[[], None]], None]
@@ -96,7 +96,7 @@ class OwnerThreads(NamedTuple):
 
 
 class RebalanceSteps(ABC):
-    """The owner's side of one membership.
+    """The application's side of one membership.
 
     Parameters:
         config: the consumer's options.
@@ -104,11 +104,11 @@ class RebalanceSteps(ABC):
         metadata: the cluster.
         coordinator, member: the parts on the network thread.
         mailbox: the member's events.
-        owner: the threads.
+        threads: the threads.
         commits: the committed offsets; None without automatic commits.
 
     Attributes:
-        busy: whether a call of the owner is working on the rebalance, listeners included; any thread may read it.
+        busy: whether a call of the application is working on the rebalance, listeners included; any thread may read it.
         listener: the application's rebalance listener.
     """
 
@@ -120,7 +120,7 @@ class RebalanceSteps(ABC):
         coordinator: Coordinator,
         member: Member,
         mailbox: Mailbox,
-        owner: OwnerThreads,
+        threads: RebalanceThreads,
         commits: Commits | None,
     ) -> None:
         self.listener = RebalanceListener()
@@ -130,7 +130,7 @@ class RebalanceSteps(ABC):
         self._metadata = metadata
         self._coordinator = coordinator
         self._member = member
-        self._submit, self._send, self._clock, self._wait, self._wake = owner
+        self._submit, self._send, self._clock, self._wait, self._wake = threads
         self._mailbox = mailbox
         self._steps: deque[Step] = deque()
         self.busy = False
@@ -146,7 +146,7 @@ class RebalanceSteps(ABC):
         """Check whether a change of the cluster requires a rebalance (network thread)."""
         self._wake()
 
-    # -- the owner's side
+    # -- the application's side
 
     def step(self, deadline: float) -> Operation[bool]:
         """Do the steps that are due.

@@ -12,9 +12,10 @@ from kclient.errors import KafkaError, WakeupError
 
 
 class PollTracker:
-    """The calls for records of one consumer, each a `with` block. The owner writes, any thread reads.
+    """The calls for records of one consumer, each a `with` block. The application writes, any thread reads.
 
-    A rebalance listener that asks for records within the owner's call is refused: only the outermost block counts.
+    A rebalance listener that asks for records within the application's call is refused: only the outermost block
+    counts.
 
     Parameters:
         clock: seconds.

@@ -11,7 +11,7 @@ class Progress:
     Attributes:
         position: the application's position at the last check.
         moved: when it last changed.
-        since: since when it has had records to read.
+        since: the time since which it has had records to read.
         error, failed: the last exception of calls for records, and its time.
         stalled: whether a stall was reported since then.
     """
@@ -34,7 +34,7 @@ class GroupProgress:
     """How long a member has tried to join its group, without anything to read.
 
     Attributes:
-        outside_since: since when; None while it is a member, or need not join.
+        outside_since: the time since then; None while it is a member, or need not join.
         stalled: whether a stall was reported for it.
     """
 

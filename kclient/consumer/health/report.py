@@ -45,7 +45,7 @@ class PartitionHealth(msgspec.Struct, frozen=True):
         paused: whether the application paused it.
         last_progress: seconds since the position last changed, or since the partition was assigned.
         reason: why the application currently receives no records of the partition; None if it does.
-        error: where calls for records fail, what they raise.
+        error: the error that calls for records raise; None if they succeed.
     """
 
     position: int | None

@@ -1,7 +1,7 @@
 """The application's place in an iteration: a chunk of records, of which the iterator knows the last one returned.
 
-The owner's thread takes, leaves and finishes chunks; any thread may read the place. Elsewhere: the iterator itself
-(`iterator` and its compiled twin), and decoding what was fetched (`collector`).
+The application's thread takes, leaves and finishes chunks; any thread may read the place. Elsewhere: the iterator
+itself (`iterator` and its compiled twin), and decoding what was fetched (`collector`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Iteration:
         """Keep the place of an iterator that is about to be garbage-collected."""
         self._last = iterator.last
 
-    # -- the owner's thread
+    # -- the application's thread
 
     def begin(self, max_records: int) -> RecordChunk | None:
         """Take the next chunk, which the application reads record by record; None if nothing is fetched.

@@ -1,13 +1,13 @@
 """The member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and the timers around them.
 
 It runs on the network thread only, so that the application never delays a heartbeat. It decides everything about the
-coordinator, and nothing about the application's partitions: it sends events to the owner (`events`), and the owner
-calls `join` and `sync` when it has done its part (`rebalance`). `outcomes` has the meaning of error codes.
+coordinator, and nothing about the application's partitions: it sends events to the application (`events`), and the
+application calls `join` and `sync` when it has done its part (`rebalance`). `outcomes` has the meaning of error codes.
 
 There are three timers. A heartbeat is sent every `heartbeat_interval_ms` after joining, except while a JoinGroup or
 SyncGroup is in flight, which the coordinator counts as heartbeats. If there was no response for `session_timeout_ms`,
-the coordinator is looked up again. And where the application asked for no records for `max_poll_interval_ms`, the
-member leaves, so that others get its partitions.
+the coordinator is looked up again. If the application has asked for no records for `max_poll_interval_ms`, the member
+leaves, so that others get its partitions.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
         """Whether this member is joining: commits have to wait."""
         return self.joining
 
-    # -- what the owner says (network thread)
+    # -- what the application says (network thread)
 
     def join(self, data: JoinData) -> None:
         """Join, or join again, with this data."""
         self._number = data.number
         if self.state is MemberState.FENCED:
-            # The owner joined before it saw the event, which belongs to an earlier join and is obsolete.
+            # The application joined before it saw the event, which belongs to an earlier join and is obsolete.
             self._on_event(Rejoin(data.number, "fenced", lost=True, error=self._fenced_by))
             return
         self._rejoin_told = False
@@ -114,7 +114,7 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
             self._sync = assignments
 
     def give_up(self, generation: Generation) -> None:
-        """Rejoin when the owner says so, because it could not compute the assignment."""
+        """Rejoin when the application says so, because it could not compute the assignment."""
         if generation == self._generation and self.state is MemberState.COMPLETING:
             self._join = None
             self._end_life(MemberEvent.LOST)
@@ -391,7 +391,7 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
         if self._refused_syncs < _REFUSED_SYNCS:
             self._try_again(now)
             return
-        # The owner knows about it, and its next join is a new attempt.
+        # The application knows about it, and its next join is a new attempt.
         self._refused_syncs = 0
         self._fail(error)
 
@@ -411,7 +411,7 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
         joining = self._join
         self._forget_generation(member_id)
         if joining is not None and joining.holding is None:
-            # The owner reads nothing, so it has nothing to lose.
+            # The application reads nothing, so it has nothing to lose.
             self._try_again(now, at_once=not self._failures)
             return
         self._join = None
@@ -419,7 +419,7 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
         self._on_event(Rejoin(self._number, str(error), lost=True))
 
     def _fail(self, error: KafkaError) -> None:
-        """Report an error to the owner, which has to join again if the error can be solved."""
+        """Report an error to the application, which has to join again if the error can be solved."""
         if self.state is MemberState.STABLE:
             # Still a member, as far as is known: the next heartbeat may succeed.
             self._coordinator.want()

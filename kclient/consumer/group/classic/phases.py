@@ -1,4 +1,4 @@
-"""The phases of the owner's part of a classic rebalance, as a table.
+"""The phases of the application's part of a classic rebalance, as a table.
 
     SETTLED has its last assignment; nothing is due
     DUE      joins with the next call of the application
@@ -62,8 +62,8 @@ _FROM_ANY_STATE = {
     PhaseEvent.LEFT: Phase.DUE,
 }
 
-# A member that the coordinator rejected joins again by itself, under the same number: the result may arrive while the
-# owner is due to join, because it could not assign for the previous join. The group waits for this member nevertheless.
+# A member that the coordinator rejected joins again by itself, under the same number. The result may arrive while the
+# application is due to join, because it could not assign for the previous join. The group still waits for this member.
 _ANSWERS = {
     PhaseEvent.ASSIGNED: Phase.SETTLED,
     PhaseEvent.ASSIGNED_LESS: Phase.DUE,

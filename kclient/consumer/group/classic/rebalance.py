@@ -1,4 +1,4 @@
-"""The owner's part of a rebalance of the classic protocol.
+"""The application's part of a rebalance of the classic protocol.
 
 The steps (see `rebalance_steps`) of
 
@@ -35,7 +35,7 @@ from kclient.consumer.group.classic.states import MemberState
 from kclient.consumer.group.classic.strategy import Strategy
 from kclient.consumer.group.events import Assigned, Event, Failed, JoinData, Lead, Mailbox, Rejoin
 from kclient.consumer.group.generation import NO_GENERATION
-from kclient.consumer.group.rebalance_steps import Commits, OwnerThreads, RebalanceSteps
+from kclient.consumer.group.rebalance_steps import Commits, RebalanceSteps, RebalanceThreads
 from kclient.errors import IllegalStateError, KafkaError
 from kclient.net.coordinator import Coordinator
 from kclient.net.operation import Operation
@@ -48,10 +48,10 @@ _log = logging.getLogger(__name__)
 
 
 class Coordination(RebalanceSteps):
-    """The owner's side of one membership.
+    """The application's side of one membership.
 
     Parameters:
-        config, subscription, metadata, coordinator, mailbox, owner, commits: see `RebalanceSteps`.
+        config, subscription, metadata, coordinator, mailbox, threads, commits: see `RebalanceSteps`.
         member: the member on the network thread.
 
     Attributes:
@@ -69,10 +69,10 @@ class Coordination(RebalanceSteps):
         coordinator: Coordinator,
         member: GroupMember,
         mailbox: Mailbox,
-        owner: OwnerThreads,
+        threads: RebalanceThreads,
         commits: Commits | None,
     ) -> None:
-        super().__init__(config, subscription, metadata, coordinator, member, mailbox, owner, commits)
+        super().__init__(config, subscription, metadata, coordinator, member, mailbox, threads, commits)
         self.strategy = Strategy(config.partition_assignment_strategy)
         self._rack = config.client_rack
         self.phase = Phase.DUE

@@ -1,13 +1,13 @@
 """The states of a member that speaks the classic protocol, as a table.
 
-    UNJOINED not a member; waits for the owner to join
+    UNJOINED not a member; waits for the application to join
     PREPARING   asks to join: JoinGroup is out, or is sent again soon
-    COMPLETING  joined; waits for its assignment (the leader: for what its owner computes)
+    COMPLETING  joined; waits for its assignment (the leader: for what the application computes)
     STABLE      has its assignment; heartbeats
     LEAVING     LeaveGroup is out
-    FENCED      another member uses the same group_instance_id; final until the owner unsubscribes
+    FENCED      another member uses the same group_instance_id; final until the application unsubscribes
 
-Elsewhere: what causes an event (`member`), and the owner's part of a rebalance (`phases`).
+Elsewhere: what causes an event (`member`), and the application's part of a rebalance (`phases`).
 """
 
 from __future__ import annotations

@@ -83,9 +83,9 @@ class HeartbeatFields:
         Parameters:
             member_id, epoch: the member's.
             spec: its subscription.
-            held: the partitions that its owner last had.
-            coming: the partitions that its owner may have added since. They are included, because the coordinator gives
-                partitions that it wants back and that are missing to others.
+            held: the partitions that the application last had.
+            coming: the partitions that the application may have added since. They are included, because the coordinator
+                gives partitions that it wants back and that are missing to others.
         """
         message = self._bare(member_id, epoch)
         before = self._spec

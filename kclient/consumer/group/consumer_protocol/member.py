@@ -2,13 +2,14 @@
 
 It runs on the network thread only, so that the application never delays a heartbeat. The coordinator assigns the
 partitions: a heartbeat response contains the member's *target* assignment, and the member's heartbeats contain the
-partitions that it owns. The owner moves from one to the other (`reconciliation`): it receives events, and calls
+partitions that it owns. The application moves from one to the other (`reconciliation`): it receives events, and calls
 `reconciled` when it has finished. There is no generation for the whole group: each member has its own epoch, which
 grows while its partitions stay the same, so a commit uses the epoch at the time of sending.
 
-The interval of heartbeats is the coordinator's, and so is the session. Where the application asked for no records for
-`max_poll_interval_ms`, the member leaves, so that others get its partitions. What an error code means stands in
-`outcomes`, which states there are in `states`.
+The coordinator sets the interval of heartbeats and the session timeout. If the application has asked for no records for
+`max_poll_interval_ms`, the member leaves, so that others get its partitions.
+
+Elsewhere: the meaning of error codes (`outcomes`), and the states (`states`).
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         self._spec: SubscriptionSpec | None = None
         self._target: OwnedPartitions | None = None
         self._held = NOTHING
-        # Targets that the owner knows and may have begun to apply.
+        # Targets that the application knows and may have begun to apply.
         self._coming: list[OwnedPartitions] = []
         # Whether the coordinator may know this membership.
         self._asked = False
@@ -103,16 +104,16 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         """Whether partitions are being added or revoked."""
         return self.state in (ConsumerState.RECONCILING, ConsumerState.ACKNOWLEDGING)
 
-    # -- what the owner says (network thread)
+    # -- what the application says (network thread)
 
     def subscribe(self, number: int, spec: SubscriptionSpec, holding: int | None) -> None:
         """Join with this subscription, or change it.
 
         Parameters:
-            number: the number of the owner's subscription, which every event repeats.
+            number: the number of the application's subscription, which every event repeats.
             spec: the subscription.
-            holding: the membership of the owner's partitions; None if it has none. If that has ended, the owner learns
-                so first, and subscribes again.
+            holding: the membership of the application's partitions; None if it has none. If that has ended, the
+                application learns so first, and subscribes again.
         """
         self._number = number
         self._coordinator.want()
@@ -125,7 +126,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
             self._begin_joining()
 
     def reconciled(self, membership: int, held: OwnedPartitions, now: float) -> None:
-        """Report to the coordinator that the owner has applied this target."""
+        """Report to the coordinator that the application has applied this target."""
         if membership != self.membership or self.state is not ConsumerState.RECONCILING:
             return
         self._held = held
@@ -135,12 +136,12 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         self._change(ConsumerEvent.RECONCILED)
 
     def retry(self) -> None:
-        """Look for the coordinator again, after the owner has raised why it is unknown."""
+        """Look for the coordinator again, after the application has raised why it is unknown."""
         self._raised = None
         self._coordinator.want()
 
     def prepare_leaving(self) -> None:
-        """Send heartbeats but accept no new target, while the owner gives everything up."""
+        """Send heartbeats but accept no new target, while the application gives everything up."""
         if self.state in HEARTBEATS and self.state is not ConsumerState.PREPARE_LEAVING:
             self._change(ConsumerEvent.PREPARE_LEAVING)
 
@@ -301,7 +302,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
             self._failed_rebalances.add()
             self._on_event(Failed(self._number, error))
         elif self.state is ConsumerState.PREPARE_LEAVING:
-            # The larger membership number shows the owner that this one has ended.
+            # The larger membership number shows the application that this one has ended.
             self._end_life()
             self._change(ConsumerEvent.LOST if outcome is Outcome.LOST else ConsumerEvent.FAILED)
         elif outcome is Outcome.LOST:
@@ -318,7 +319,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         self._end_life()
         self._change(ConsumerEvent.LOST)
         if joining:
-            # The owner reads nothing, so it has nothing to lose.
+            # The application reads nothing, so it has nothing to lose.
             self._begin_joining()
         else:
             self._on_event(Rejoin(self._number, str(error), lost=True))

@@ -1,4 +1,4 @@
-"""The owner's part of the consumer protocol (KIP-848): from its current partitions to its target.
+"""The application's part of the consumer protocol (KIP-848): from its current partitions to its target.
 
 The coordinator sends targets, and the latest one counts. The steps towards it (see `rebalance_steps`):
 
@@ -29,7 +29,7 @@ from kclient.consumer.group.consumer_protocol.member import ConsumerMember
 from kclient.consumer.group.consumer_protocol.states import ConsumerState
 from kclient.consumer.group.consumer_protocol.topic_names import TopicNames
 from kclient.consumer.group.events import Event, Failed, Mailbox, Rejoin, Target
-from kclient.consumer.group.rebalance_steps import Commits, OwnerThreads, RebalanceSteps
+from kclient.consumer.group.rebalance_steps import Commits, RebalanceSteps, RebalanceThreads
 from kclient.errors import IllegalStateError, KafkaError
 from kclient.net.coordinator import Coordinator
 from kclient.types import TopicPartition
@@ -41,10 +41,10 @@ _log = logging.getLogger(__name__)
 
 
 class Reconciliation(RebalanceSteps):
-    """The owner's side of one membership.
+    """The application's side of one membership.
 
     Parameters:
-        config, subscription, metadata, coordinator, mailbox, owner, commits: see `RebalanceSteps`.
+        config, subscription, metadata, coordinator, mailbox, threads, commits: see `RebalanceSteps`.
         member: the member on the network thread.
         names: looks up topics by id.
     """
@@ -60,10 +60,10 @@ class Reconciliation(RebalanceSteps):
         member: ConsumerMember,
         names: TopicNames,
         mailbox: Mailbox,
-        owner: OwnerThreads,
+        threads: RebalanceThreads,
         commits: Commits | None,
     ) -> None:
-        super().__init__(config, subscription, metadata, coordinator, member, mailbox, owner, commits)
+        super().__init__(config, subscription, metadata, coordinator, member, mailbox, threads, commits)
         self._names = names
         self._sent_spec: SubscriptionSpec | None = None
         self._target: Target | None = None

@@ -1,15 +1,15 @@
 """The states of a member that speaks the consumer protocol (KIP-848), as a table.
 
-    UNSUBSCRIBED     not a member; waits for the owner to subscribe
+    UNSUBSCRIBED     not a member; waits for the application to subscribe
     JOINING          heartbeats with epoch 0 until the coordinator accepts it
-    RECONCILING      has a new target; its owner applies it
+    RECONCILING      has a new target; the application applies it
     ACKNOWLEDGING    has its target, and reports it with the next heartbeat, immediately
     STABLE           has its target, and the coordinator knows
-    PREPARE_LEAVING  its owner gives everything up, in order; heartbeats, and accepts no new target
+    PREPARE_LEAVING  the application gives everything up, in order; heartbeats, and accepts no new target
     LEAVING          the heartbeat that leaves is in flight
     FENCED           the coordinator has removed this member; its partitions are lost, then it joins again
     STALE            left, because the application did not ask for records; joins with its next call
-    FATAL            cannot be a member; final until the owner unsubscribes
+    FATAL            cannot be a member; final until the application unsubscribes
 
 Elsewhere: what causes an event (`member`), and the classic protocol (`classic.states`).
 """

@@ -1,6 +1,6 @@
 """The records of `__cluster_metadata`, the log that a KRaft cluster's state is replayed from (KIP-631).
 
-The API key is the record's type, which stands in the frame around it (`kclient.protocol.log_records`).
+The API key is the record's type, which is in the frame around it (`kclient.protocol.log_records`).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Cluster:
 
     Attributes:
         version: grows with each snapshot of one client.
-        cluster_id: None until a response had it.
+        cluster_id: the id of the cluster; None until a response contains it.
         controller_id: None if there is no controller (with KRaft: a random broker).
         brokers: the live brokers, by id.
         topics: the requested topics, by name.

@@ -1,4 +1,4 @@
-"""The bytes of one frame after the other, as they are read from a connection: a size, then so many bytes.
+"""The bytes of one frame after the other, as they are read from a connection: a size, then as many bytes.
 
 A frame is read into memory of its own, which is allocated once its size is known to be allowed. Elsewhere: reading
 (`io`, `tls`); the compiled sockets have a buffer of their own.
@@ -35,7 +35,7 @@ class FrameBuffer:
         return bytes(self._head if self._body is not None else self._head[: self._filled])
 
     def add(self, count: int, limit: int) -> bytearray | BadFrame | None:
-        """Note that so many bytes were read into `rest`.
+        """Record that this many bytes were read into `rest`.
 
         Parameters:
             limit: the largest size of a frame.

@@ -111,7 +111,7 @@ class Channel:
                 return
 
     def _described(self, found: BadFrame) -> BadFrame:
-        """Return the error with more of what the peer has sent, which may tell who it is."""
+        """Return the error with more of the bytes that the peer has sent, which may identify it."""
         try:
             more = self._socket.recv(60)
         except OSError:

@@ -39,7 +39,7 @@ class Thread(Protocol):
         """Return whether the thread has steps left."""
 
     def join(self, timeout: float) -> None:
-        """Wait until the thread has ended, for so many seconds at most."""
+        """Wait until the thread has ended, for at most this many seconds."""
 
 
 class Worker(Protocol):
@@ -79,7 +79,7 @@ class Runtime(Protocol):
         """Return a signal for a blocking caller."""
 
     def checkpoint(self) -> None:
-        """Let other threads run, if they cannot run at any time."""
+        """Let other threads run, in a runtime in which they run at checkpoints only."""
 
     def start(self, steps: Steps, name: str) -> Thread:
         """Start to run the steps of a network thread."""
@@ -202,7 +202,7 @@ def current() -> Runtime:
 
 
 def sleep(seconds: float) -> None:
-    """Block the caller for so many seconds."""
+    """Block the caller for this many seconds."""
     _runtime.signal().wait(seconds)
 
 

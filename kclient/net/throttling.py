@@ -17,7 +17,7 @@ _FIRST = {
     "DescribeLogDirs": 1, "CreatePartitions": 1, "CreateDelegationToken": 1, "RenewDelegationToken": 1,
     "ExpireDelegationToken": 1, "DescribeDelegationToken": 1, "DeleteGroups": 1,
 }  # fmt: skip
-"""By API; 0 for those that are younger than KIP-219."""
+"""By API; 0 for those that are newer than KIP-219."""
 _FIRST_BY_KEY = {key: _FIRST.get(name, 0) for key, name in API_NAMES.items()}
 
 

@@ -21,7 +21,7 @@ from kclient.net.implementation import Poller
 class Address(NamedTuple):
     """An address to connect to: the address family and the socket module's address.
 
-    `name` is the canonical name that it was found by, if that was asked for.
+    `name` is its canonical name, if that was requested.
     """
 
     family: int

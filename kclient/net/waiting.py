@@ -156,7 +156,7 @@ class LoopBridge:
         return bool(self._posted)
 
     async def wait_until(self, announce: Callable[[Callable[[], None]], None], timeout: float | None) -> bool:
-        """Wait in the loop until the function that `announce` is given was called in the loop.
+        """Wait in the loop until the function that is passed to `announce` has been called there.
 
         Returns:
             False if the timeout (seconds; None for no limit) passed first.

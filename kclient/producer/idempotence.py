@@ -18,7 +18,7 @@ The rules for one partition, in the words of the fields of `PartitionSequence`:
     no batch is sent that comes five or more after one that is not settled (the broker remembers five)
     a numbered batch is sent again only when all before it are settled
     nothing new is sent while there is a `gap`, or `unresolved`, or while batches of another epoch are not settled
-    `unresolved` ends when nothing is left: well if the last number was acknowledged, else with a `gap`
+    `unresolved` ends when no numbered batch is left: with a `gap` unless the last number was acknowledged
 
 Limitations: a broker forgets a producer id that has not written to a partition for `producer.id.expiration.ms`, by
 default a day. The first batch after that is not alone in flight.
@@ -282,7 +282,7 @@ class Identity:
             self._entries[key] = found
         return found
 
-    # -- what came of it
+    # -- results
 
     def answered(self, batch: ProducerBatch) -> None:
         """Record that a request with this batch has ended, whatever its result."""

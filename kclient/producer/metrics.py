@@ -1,4 +1,4 @@
-"""The metrics of a producer, with Kafka's names, by topic and broker where Kafka does so too.
+"""The metrics of a producer, with Kafka's names, and with labels for topic and broker where Kafka has them.
 
 Times are in milliseconds. Recorded on the network thread, once per batch or request.
 """

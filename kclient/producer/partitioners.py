@@ -28,14 +28,16 @@ class Partitioner(Protocol):
     ) -> int | None:
         """Choose a partition.
 
+        The method runs in the thread that calls `send`, concurrently if several threads send. `send` raises its
+        exceptions.
+
         Parameters:
             key, value: the record, serialized.
             partitions: the number of the topic's partitions, which count from 0.
             available: those that currently have a leader.
 
         Returns:
-            The partition, or None for the default's choice. It runs in the thread that calls `send`, in several
-            threads at once if there are several; `send` raises its exceptions.
+            The partition; None lets the default partitioner choose.
         """
 
 
@@ -116,6 +118,6 @@ def make_partitioner(chosen: Any) -> Partitioner | None:
         raise ConfigError(should_be_instance("partitioner", chosen))
     if not isinstance(chosen, Partitioner):
         raise ConfigError(
-            f"partitioner must have a partition(topic, key, value, partitions, available), not {chosen!r}"
+            f"partitioner must have a method partition(topic, key, value, partitions, available); {chosen!r} has none"
         )
     return chosen

@@ -140,7 +140,7 @@ def _bytes(
         return bytes(memoryview(data))
     except TypeError:
         raise TypeError(
-            f"a {part} is bytes-like or None, not {type(data).__name__}; encode it, or set {part}_serializer"
+            f"a {part} must be bytes-like or None, not {type(data).__name__}; encode it, or set {part}_serializer"
         ) from None
 
 
@@ -167,7 +167,7 @@ def _number(name: str, value: Any) -> int | None:
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
+        raise TypeError(f"{name} must be an int, not {value!r}") from None
     if number < 0:
         raise ValueError(f"{name} must be 0 or more, not {number}")
     return int(number)

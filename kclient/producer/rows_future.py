@@ -26,7 +26,7 @@ class Placement:
         length: the number of rows.
 
     Attributes:
-        ticket: a unique number, by which a queue knows whose row it took last.
+        ticket: a unique number, by which a queue recognizes that its last row came from the same call.
         runs: for each row the number of its run, -1 as long as it was not appended.
         results, firsts: for each run the result of its batch, and the index of its first row there.
     """

@@ -1,8 +1,8 @@
 """The result of a batch: delivered, sent again, replaced by others, or given up.
 
-The `exchange` matches answers to batches; this applies the table of error codes (`outcomes`) to each batch and updates,
-in this order, sequence numbers, metrics, the memory of the accumulator, the transaction and the futures. Elsewhere:
-which batch is sent when (`sender`), and sequence numbers (`idempotence`).
+The `exchange` matches responses to batches. The settlement applies the table of error codes (`outcomes`) to each batch,
+and updates, in this order, sequence numbers, metrics, the memory of the accumulator, the transaction and the futures.
+Elsewhere: which batch is sent when (`sender`), and sequence numbers (`idempotence`).
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Settlement:
         self.give_up(batch, error)
 
     def _request_ended(self, batch: ProducerBatch) -> None:
-        """Record that the request no longer has the batch."""
+        """Record that the request with the batch has ended, with or without a response."""
         batch.attempts.answered()
         batch.queue.in_flight -= 1
         self._identity.answered(batch)

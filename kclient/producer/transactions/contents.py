@@ -25,9 +25,9 @@ class Contents:
 
     Attributes:
         started: whether the coordinator may know the transaction; otherwise there is nothing to end.
-        may_be_unknown: whether the coordinator, which may know the transaction, may as well not know it.
-        needs_epoch: whether a late request of it may still arrive, which with version 1 only a new epoch keeps out of
-            the next transaction.
+        may_be_unknown: whether it is not certain that the coordinator knows a transaction that has `started`.
+        needs_epoch: whether a late request of the transaction may still arrive; with version 1, only a new epoch keeps
+            it out of the next transaction.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Contents:
         self._calls: dict[Step, PendingCall] = {}
 
     def has(self, tp: TopicPartition, present: Step | None) -> bool:
-        """Return whether a partition was added; if neither that nor the present step adds it, a later one will."""
+        """Return whether a partition was added; if not, and the current step does not add it, a later step will."""
         if tp in self._partitions:
             return True
         if not isinstance(present, AddPartitionsStep) or tp not in present.partitions:

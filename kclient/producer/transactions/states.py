@@ -91,8 +91,8 @@ STATES: StateTable[TransactionState, TransactionCall | TransactionEvent] = State
     },
 )
 """INITIALIZING returns to UNINITIALIZED when the broker refuses the id, and may be repeated; COMMITTING and ABORTING
-pass through INITIALIZING if the producer has to request its next epoch. A call that timed out may be repeated besides,
-to wait for its result; and in the two error states every other call raises the error itself.
+pass through INITIALIZING if the producer has to request its next epoch. A call that timed out may also be repeated, to
+wait for its result. In the two error states every other call raises the error itself.
 """
 
 _ADVICE: dict[TransactionState, str] = {

@@ -170,7 +170,7 @@ def test_every_failure_of_a_record_that_interceptors_saw_is_reported_once() -> N
     prepared = preparation(interceptors=[Counts()])
     with pytest.raises(TypeError, match="a header is a pair"):
         prepared.prepare("t", b"v", None, [b"h"], None, None)  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="a value is bytes-like"):
+    with pytest.raises(TypeError, match="a value must be bytes-like"):
         prepared.prepare("t", "text", None, [("h", b"1")], 3, None)
     with pytest.raises(ValueError, match="timestamp must be 0 or more"):
         prepared.prepare("t", b"v", None, (), None, -1)

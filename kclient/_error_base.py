@@ -1,4 +1,4 @@
-"""The root of the exception tree: what every error of Kafka carries and how it reads.
+"""The base of all exceptions: their attributes, and their text.
 
 The classes for the broker's error codes are in `_error_codes`, those of the client's own in
 `errors`, which is also where users import all of them from.
@@ -15,15 +15,15 @@ class KafkaError(Exception):
 
     Attributes:
         code: Kafka's numeric error code, or None when the error was found by the client itself.
-        name: Kafka's name of the error, as `OFFSET_OUT_OF_RANGE`, or the client's in the same style.
+        name: Kafka's name of the error, such as `OFFSET_OUT_OF_RANGE`, or the client's in the same style.
         retriable: whether the same request may succeed when sent again.
         refreshes_metadata: whether the client's view of the cluster is out of date.
         fatal: whether the client cannot continue with these credentials and this identity: bad credentials, no
             permission, a fenced id, a protocol the broker does not speak.
         abortable: whether abort_transaction() recovers from it; the producer then continues with the next transaction.
         message: what happened, without the context.
-        topic, partition, offset, broker, api: where it happened, each None when it does not apply.
-            `broker` is text such as `1 (localhost:9092)`; `api` is Kafka's name, as `Fetch`.
+        topic, partition, offset, broker, api: where it happened, each None when it does not apply. `broker` is text
+            such as `1 (localhost:9092)`; `api` is Kafka's name, such as `Fetch`.
 
     Without a message of its own an error says what its class documents.
     """

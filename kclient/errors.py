@@ -119,7 +119,7 @@ class DeliveryUnknownError(KafkaError, name="DELIVERY_UNKNOWN"):
     """The producer gave a record up after it was sent, and no broker said whether it was written.
 
     The record may be in the log, or may still arrive while the request is in flight. Sending it again may therefore
-    write it twice, also with enable_idempotence, which recognizes the producer's own retries alone. The cause is
+    write it twice, even with enable_idempotence, which recognizes only the producer's own retries. The cause is
     attached.
     """
 
@@ -137,10 +137,9 @@ class MaxPollIntervalExceededError(KafkaError, name="MAX_POLL_INTERVAL_EXCEEDED"
 
     def __init__(self, max_poll_interval_ms: int, **context: Any) -> None:
         super().__init__(
-            f"the application did not ask for records for longer than max_poll_interval_ms ({max_poll_interval_ms} "
-            "ms), "
-            "and the consumer left its group; what it was working on can no longer be committed. The next call "
-            "joins again. Take fewer records at once (max_poll_records), work faster, or allow more time",
+            f"the application did not ask for records for longer than max_poll_interval_ms ({max_poll_interval_ms} ms), "
+            "so the consumer left its group, and records without a commit are read again. The next call joins again; "
+            "take fewer records at once (max_poll_records), or raise max_poll_interval_ms",
             **context,
         )
         self.max_poll_interval_ms = max_poll_interval_ms
@@ -312,7 +311,7 @@ class LogTruncationError(KafkaError, name="LOG_TRUNCATED"):
 
 
 class AdminError(KafkaError, name="ADMIN_FAILED"):
-    """A call about several things failed for some of them.
+    """An admin call failed for some of its topics, partitions, groups or other keys.
 
     Parameters:
         results: the results of those that succeeded, by key.

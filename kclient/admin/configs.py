@@ -155,7 +155,7 @@ def config_text(name: str, value: ConfigValue | None) -> str | None:
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return str(value)
-    raise ConfigError(f"the value of {name} is a text, a number or a bool, not {value!r}")
+    raise ConfigError(f"the value of {name} must be a str, a number or a bool, not {value!r}")
 
 
 def config_source(number: int) -> ConfigSource:

@@ -7,8 +7,8 @@ The coordinator compares producer id and epoch. What it keeps of an end depends 
   An abort by timeout looks like a requested one.
 - Up to version 4 an end leaves the epoch as it is, and an abort by timeout raises it.
 
-In both, init_transactions raises it after aborting an open transaction; then it is unknown how the last transaction of
-the epoch before ended.
+With every version, init_transactions raises the epoch after it has aborted an open transaction. Then the outcome of the
+last transaction of the previous epoch is unknown.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _TEXTS: dict[TransactionOutcome, tuple[type[BrokerError] | None, str]] = {
     TransactionOutcome.UNKNOWN: (
         None,
         (
-            "the transaction is no longer open: it was ended with the other answer, or its timeout passed, or a "
+            "the transaction is no longer open: it ended with the other outcome, or its timeout passed, or a "
             "producer called init_transactions with its transactional id, either of which aborts it"
         ),
     ),
@@ -104,8 +104,8 @@ _TEXTS: dict[TransactionOutcome, tuple[type[BrokerError] | None, str]] = {
         ProducerFencedError,
         (
             "the transactional id was used again after this transaction was prepared: by init_transactions, which "
-            "aborts what is open, or for the next transaction, after this one had ended; its outcome is not known any "
-            "more"
+            "aborts what is open, or for the next transaction, after this one had ended; its outcome is no longer "
+            "known"
         ),
     ),
     TransactionOutcome.FORGOTTEN: (

@@ -1,7 +1,7 @@
 """The producers of partitions: describe them, find hanging transactions, and abort one.
 
-A transaction hangs if a partition waits for its marker and the coordinator does not know that, for example after a
-record that arrived behind the marker. The partition's last stable offset then does not advance until
+A transaction hangs if a partition waits for its marker and the coordinator does not know the transaction, for example
+after a record that arrived behind the marker. The partition's last stable offset then does not advance until
 `abort_transaction` writes the marker (KIP-664). Elsewhere: transactional ids (`transactions`).
 """
 

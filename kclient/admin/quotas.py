@@ -64,7 +64,7 @@ class QuotaFilter(msgspec.Struct, frozen=True):
     """A filter that selects quotas by their entities.
 
     Parameters:
-        user, client_id, ip: a name, "" for the default, or `QuotaMatch.ANY`; None does not look at the field.
+        user, client_id, ip: a name, "" for the default, or `QuotaMatch.ANY`; None ignores the field.
         strict: whether to skip entities that also have fields other than the given ones.
     """
 

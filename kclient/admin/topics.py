@@ -44,8 +44,7 @@ _LOST_CONNECTIONS = 3
 _DEFAULTS_FROM = 4
 """The first version of CreateTopics in which -1 is the broker's default (KIP-464)."""
 _NO_DEFAULTS = (
-    "; that brokers take their own defaults for a new topic needs Apache Kafka 2.4: "
-    "give num_partitions and replication_factor"
+    "; brokers choose defaults for a new topic since Apache Kafka 2.4: set num_partitions and replication_factor"
 )
 
 

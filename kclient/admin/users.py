@@ -1,6 +1,6 @@
 """The credentials of users who log in by SCRAM: describe, set and delete them (KIP-554).
 
-The password stays here: the request has a salt and the password that the salt and the iterations make of it.
+The password stays in the client: the request contains a salt, and the password hashed with that salt.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ScramUpsertion(ScramAlteration, frozen=True):
         if not isinstance(self.password, Secret):
             # The type of the error must not show the value.
             if not isinstance(self.password, str):
-                raise TypeError(f"ScramUpsertion(password=) takes a text, not a {type(self.password).__name__}")
+                raise TypeError(f"ScramUpsertion(password=) takes a str, not a {type(self.password).__name__}")
             msgspec.structs.force_setattr(self, "password", Secret(self.password))
         _mechanism(self.mechanism)
         number(self.iterations, "ScramUpsertion(iterations=)")

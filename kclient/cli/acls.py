@@ -74,15 +74,18 @@ def list_acls(
 @app.command()
 def create(
     principal: Annotated[
-        list[str], typer.Option("--principal", metavar="USER:NAME", help="Who; User:* is everybody. Repeatable.")
+        list[str],
+        typer.Option("--principal", metavar="USER:NAME", help="The principal; User:* is everybody. Repeatable."),
     ],
     operation: Annotated[
         list[str] | None,
-        typer.Option("--operation", metavar="OPERATION", help="What, such as read or write; repeatable."),
+        typer.Option("--operation", metavar="OPERATION", help="An operation, such as read or write; repeatable."),
     ] = None,
-    producer: Annotated[bool, typer.Option("--producer", help="What a producer needs on its topics and ids.")] = False,
+    producer: Annotated[
+        bool, typer.Option("--producer", help="All operations of a producer on its topics and ids.")
+    ] = False,
     consumer: Annotated[
-        bool, typer.Option("--consumer", help="What a consumer needs on its topics and groups.")
+        bool, typer.Option("--consumer", help="All operations of a consumer on its topics and groups.")
     ] = False,
     servers: Servers = None,
     properties: Properties = None,

@@ -55,7 +55,7 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     isolation_level: Annotated[
         str, Option("Whether to read records of open and aborted transactions.", choices=tuple(ISOLATION_LEVELS))
     ] = "read_uncommitted"
-    client_rack: Annotated[str, Option("The location of this client, to read from a near replica (KIP-392).")] = ""
+    client_rack: Annotated[str, Option("The location of this client, to read from a nearby replica (KIP-392).")] = ""
     default_api_timeout_ms: Annotated[int, milliseconds("The timeout of calls without a timeout of their own.")] = (
         60_000
     )
@@ -128,8 +128,8 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     on_stall: Annotated[
         StallCallback | None,
         Option(
-            "Called, once for each stall, with the health of the partitions that stalled, by partition; with none if "
-            "the consumer has none, as it does not get into its group."
+            "Called once for each stall, with the health of the stalled partitions by partition; without partitions if "
+            "the consumer cannot join its group."
         ),
     ] = None
 

@@ -47,9 +47,7 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
         int, Option("The number of requests to one broker that may be in flight.", minimum=1, maximum=INT_MAX)
     ] = 5
     delivery_timeout_ms: Annotated[int, milliseconds("How long delivery may take, retries included.", 1)] = 120_000
-    retries: Annotated[int, Option("How often a failed batch is retried at most.", minimum=0, maximum=INT_MAX)] = (
-        INT_MAX
-    )
+    retries: Annotated[int, Option("The maximum number of retries of a batch.", minimum=0, maximum=INT_MAX)] = INT_MAX
     compression_type: Annotated[str, Option("The compression of batches.", choices=_compression.NAMES)] = "none"
     compression_gzip_level: Annotated[int, _level("gzip", "gzip's level; -1 is zlib's own default.")] = (
         _compression.LEVELS["gzip"].default

@@ -65,7 +65,7 @@ class SecurityConfig(NetworkConfig, frozen=True, kw_only=True):
         Option("The cipher suites to allow, by Java's or OpenSSL's names; none for OpenSSL's choice."),
     ] = ()
     ssl_context: Annotated[
-        Any, Option("An ssl.SSLContext made by the application, instead of the other ssl options; None for theirs.")
+        Any, Option("An ssl.SSLContext made by the application, which replaces the other ssl options.")
     ] = None
     sasl_mechanism: Annotated[
         str | None, Option('How the client logs in: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512" or "OAUTHBEARER".')
@@ -74,7 +74,10 @@ class SecurityConfig(NetworkConfig, frozen=True, kw_only=True):
     sasl_password: Annotated[str | Secret | None, Option("The password of the user.")] = None
     sasl_jaas_config: Annotated[
         str | Secret | None,
-        Option("User and password as in Java: MODULE required username=... password=...;, instead of the two above."),
+        Option(
+            "User and password as in Java (MODULE required username=... password=...;), instead of sasl_username and "
+            "sasl_password."
+        ),
     ] = None
     sasl_oauth_token_provider: Annotated[
         TokenProvider | None,
@@ -138,7 +141,7 @@ class SecurityConfig(NetworkConfig, frozen=True, kw_only=True):
     )
     sasl_login_connect_timeout_ms: Annotated[
         int | None,
-        milliseconds("How long to wait for a connection to the token endpoint; with the next option, the longer one."),
+        milliseconds("How long to wait for a connection to the token endpoint; the read timeout, if that is longer."),
     ] = None
     sasl_login_read_timeout_ms: Annotated[
         int | None, milliseconds("How long to wait for the token endpoint to send something; None for 10 s.")

@@ -64,7 +64,7 @@ def require_pyarrow(what: str) -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise ImportError(f"{what} needs pyarrow, which an extra brings: pip install kclient[arrow]") from error
+        raise ImportError(f"{what} needs pyarrow; install the extra: pip install 'kclient[arrow]'") from error
     return pyarrow
 
 

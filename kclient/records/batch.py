@@ -76,7 +76,7 @@ def next_sequence(sequence: int, count: int) -> int:
 
 def bytes_like_error(part: str, value: object) -> TypeError:
     """Return the error of a key or value that is neither bytes-like nor None."""
-    return TypeError(f"a record's {part} is bytes-like or None, not {type(value).__name__}; use a serializer")
+    return TypeError(f"a record's {part} must be bytes-like or None, not {type(value).__name__}; use a serializer")
 
 
 def header_error(item: object) -> TypeError:

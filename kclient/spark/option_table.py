@@ -208,10 +208,20 @@ READ = _table(
         "max_offsets_per_trigger",
         _count,
         "The most offsets of a micro-batch, divided among the partitions in proportion to their new offsets. Shares "
-        "are rounded down, as in the connector, so there may be a few less.",
+        "are rounded down, as in the connector, so there may be a few fewer.",
     ),
-    Known("minOffsetsPerTrigger", "min_offsets_per_trigger", _count, "A micro-batch waits for this many offsets …"),
-    Known("maxTriggerDelay", "max_trigger_delay_ms", _duration, "… but not longer than this: `500ms`, `30s`, `15m`."),
+    Known(
+        "minOffsetsPerTrigger",
+        "min_offsets_per_trigger",
+        _count,
+        "The least offsets of a micro-batch; with fewer, it waits for more.",
+    ),
+    Known(
+        "maxTriggerDelay",
+        "max_trigger_delay_ms",
+        _duration,
+        "The longest time that a micro-batch waits for them: `500ms`, `30s`, `15m`.",
+    ),
     Known(
         "commitOffsetsToGroup",
         "commit_offsets_to_group",

@@ -43,11 +43,11 @@ class Transform:
             results (None skips the record; a ProducerRecord may be a dead letter), in the same transaction. Without it,
             or if it raises, the loop ends.
         max_records: how many records a transaction takes at most.
-        max_seconds: how long the first of them waits for the commit, about; readers of the results wait as long.
+        max_seconds: approximately how long the first of them waits for the commit; readers of the results wait as long.
         allow_read_uncommitted: whether the consumer may read records that are aborted later.
 
     Raises:
-        ConfigError: the options of the two do not allow it; it says which, and what they have to be.
+        ConfigError: the options of the two clients do not allow it; the message says which, and what to set.
         TypeError: consumer or producer is an async one.
     """
 
@@ -88,9 +88,9 @@ class Transform:
             TransformError: the function failed on a record, or its results could not be sent; it has the record's
                 position and the cause. The record is not committed, and is read next.
             ProducerFencedError: another producer has taken the transactional id and continues the work.
-            KafkaError: what does not pass by itself, as a missing permission, or a record that cannot be read; what
-                was read before is committed.
-            KafkaTimeoutError: brokers could not be reached, at the beginning or while it was to stop.
+            KafkaError: an error that does not pass by itself, such as a missing permission or a record that cannot be
+                read; the records before it are committed.
+            KafkaTimeoutError: no broker could be reached, at the beginning or while the loop was stopping.
         """
         _drive(self._loop.run())
 

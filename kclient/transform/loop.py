@@ -9,8 +9,9 @@ error leads to one of three ends:
     fatal           the error is raised: another producer has the transactional id, and does the work
 
 Partitions are revoked only within `poll`. Its listener commits the batch before a partition is given up, so that the
-next owner continues behind the batch; if partitions are lost, the batch is aborted. The coordinator checks at each
-commit that the consumer is still a member (KIP-447), so a slow one cannot commit what others have read in the meantime.
+member that reads the partition next continues behind the batch; if partitions are lost, the batch is aborted. The
+coordinator checks at each commit that the consumer is still a member (KIP-447), so a slow one cannot commit what others
+have read in the meantime.
 
 A kill at any moment leaves a transaction that is aborted (by its timeout, or by the next `init_transactions`) or, once
 the coordinator has written the decision to commit, is committed in any case, together with the group's offsets.
@@ -93,8 +94,8 @@ class Phase(enum.Enum):
 
     NONE = "none is open"
     OPEN = "it can be aborted"
-    COMMITTING = "its commit was asked for: until the outcome is known it can only be asked for again"
-    ABORTING = "its abort was asked for"
+    COMMITTING = "a commit was requested; until its outcome is known, it can only be requested again"
+    ABORTING = "an abort was requested"
 
 
 class Event(enum.Enum):

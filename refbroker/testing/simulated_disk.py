@@ -4,7 +4,7 @@
     ...                                             # a broker writes to it, and is killed
     disk.lose_unflushed(seed=7)                     # leaves what a power failure could; the same for the same seed
     disk.fail(path_prefix=path, operation="fsync")  # EIO from now on
-    disk.fill(4096)                                 # ENOSPC after so many more bytes
+    disk.fill(4096)                                 # ENOSPC after this many more bytes
     disk.heal()
 
 Data lie in real files, which always hold the newest bytes, so that whatever reads them by itself
@@ -132,7 +132,7 @@ class SimulatedDisk(Files):
         return fault
 
     def fill(self, bytes_left: int) -> None:
-        """Make writes fail with ENOSPC once files have grown by so many bytes; the last one is partial.
+        """Make writes fail with ENOSPC once files have grown by this many bytes; the last one is partial.
 
         Deleting and truncating files frees space. Growing a file by truncation uses none.
         """

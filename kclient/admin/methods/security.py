@@ -75,7 +75,7 @@ class SecurityMethods(BlockingMethods):
         """Set and delete the credentials of users; the broker does not receive the passwords (KIP-554).
 
         Parameters:
-            alterations: `ScramUpsertion` and `ScramDeletion`, at most one of a user.
+            alterations: `ScramUpsertion` and `ScramDeletion`, at most one for each user.
             timeout: seconds; None is the option default_api_timeout_ms.
 
         Errors by user: ResourceNotFoundError for a deletion, UnacceptableCredentialError for iterations that the broker

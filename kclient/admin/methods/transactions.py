@@ -28,7 +28,7 @@ class TransactionMethods(BlockingMethods):
         Parameters:
             states: only transactions in these states; all if empty.
             producer_ids: only transactions of these producer ids; all if empty.
-            min_duration: only transactions that have been open for longer than so many seconds (KIP-994).
+            min_duration: only transactions that have been open for longer than this many seconds (KIP-994).
             transactional_id_pattern: only transactional ids that match this regular expression in RE2 syntax as a whole
                 (KIP-1152).
             timeout: seconds; None is the option default_api_timeout_ms.

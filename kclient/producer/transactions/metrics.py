@@ -27,7 +27,7 @@ class TransactionMetrics:
         self._metrics = metrics
 
     def record(self, call: TransactionCall, seconds: float) -> None:
-        """Record a call that succeeded after so many seconds."""
+        """Record a call that succeeded after this many seconds."""
         name = NAMES[call]
         self._metrics.counter(f"{name}_ns_total").add(round(seconds * 1e9))
         self._metrics.histogram(name).record(seconds * 1e3)

@@ -56,7 +56,7 @@ class Choice(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """A node so many times; a maximum of None is none."""
+    """A repeated node; a maximum of None means no limit."""
 
     node: Node
     minimum: int

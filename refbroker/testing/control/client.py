@@ -210,7 +210,7 @@ class RemoteDisk:
         self._http.ask("POST", "/disk/fail", given if error is None else {**given, "error": error})
 
     def fill(self, bytes_left: int) -> None:
-        """Make writes fail once files have grown by so many bytes."""
+        """Make writes fail once files have grown by this many bytes."""
         self._http.ask("POST", "/disk/fill", {"bytes_left": bytes_left})
 
     def heal(self) -> None:

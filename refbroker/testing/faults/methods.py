@@ -49,7 +49,7 @@ class Fault(ABC):
 
     @abstractmethod
     def wait(self, count: int = 1, timeout: float = 10.0) -> None:
-        """Wait until it was applied to so many requests.
+        """Wait until it was applied to this many requests.
 
         Parameters:
             count: the number of requests, from the beginning.

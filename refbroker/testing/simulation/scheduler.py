@@ -50,7 +50,7 @@ class Waiter(Actor, Protocol):
     """An actor whose steps run in a thread of its own."""
 
     def wait(self, is_over: Callable[[], bool], timeout: float | None) -> bool:
-        """End the step; return in a later one, once a condition holds (True) or so many seconds have passed."""
+        """End the step; return in a later one, once a condition holds (True) or this many seconds have passed."""
 
 
 class Simulation:
@@ -119,11 +119,11 @@ class Simulation:
         heapq.heappush(self._events, (when, next(self._numbers), action))
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do something after so many seconds."""
+        """Do something after this many seconds."""
         self.at(self.now + seconds, action)
 
     def sleep(self, seconds: float) -> None:
-        """Run the simulation for so many seconds."""
+        """Run the simulation for this many seconds."""
         self.run_until(lambda: False, seconds)
 
     def run_until(self, is_over: Callable[[], bool], timeout: float | None = None) -> bool:

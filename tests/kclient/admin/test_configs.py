@@ -21,5 +21,5 @@ def test_values_are_written_as_kafka_writes_them(value: Any, text: str | None) -
 
 @pytest.mark.parametrize("value", [b"3", ["compact"], object()], ids=["bytes", "list", "object"])
 def test_other_values_are_refused_by_name(value: Any) -> None:
-    with pytest.raises(ConfigError, match=r"the value of retention\.ms is a text, a number or a bool, not "):
+    with pytest.raises(ConfigError, match=r"the value of retention\.ms must be a str, a number or a bool, not "):
         config_text("retention.ms", value)

@@ -225,7 +225,7 @@ def test_the_error_says_what_became_of_the_transaction(
 def test_a_broker_that_does_not_describe_transactions_leaves_it_open_which_it_was() -> None:
     core = script([ProducerFencedError])
     core._newest = {DescribeTransactionsRequest: -1}
-    with pytest.raises(ProducerFencedError, match="ended with the other answer, or its timeout passed, or a producer"):
+    with pytest.raises(ProducerFencedError, match="ended with the other outcome, or its timeout passed, or a producer"):
         complete(core)
 
 

@@ -37,7 +37,7 @@ def test_defaults_that_an_old_broker_lacks_are_an_error_that_names_the_arguments
     missing: dict[str, Any],
 ) -> None:
     core = before_defaults()
-    with pytest.raises(UnsupportedVersionError, match=r"Kafka 2\.4: give num_partitions and replication_factor"):
+    with pytest.raises(UnsupportedVersionError, match=r"Kafka 2\.4: set num_partitions and replication_factor"):
         validate(core, NewTopic("t", **missing))
     assert not [request for _, request, _ in core.asked if isinstance(request, CreateTopicsRequest)]
 

@@ -115,5 +115,5 @@ def test_columns_outlive_what_they_were_made_of(twin: ModuleType) -> None:
 
 def test_without_pyarrow_the_error_says_what_to_install(twin: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"pip install kclient\[arrow\]"):
+    with pytest.raises(ImportError, match=r"pip install 'kclient\[arrow\]'"):
         to_arrow(taken(twin))

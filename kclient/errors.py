@@ -137,9 +137,9 @@ class MaxPollIntervalExceededError(KafkaError, name="MAX_POLL_INTERVAL_EXCEEDED"
 
     def __init__(self, max_poll_interval_ms: int, **context: Any) -> None:
         super().__init__(
-            f"the application did not ask for records for longer than max_poll_interval_ms ({max_poll_interval_ms} ms), "
-            "so the consumer left its group, and records without a commit are read again. The next call joins again; "
-            "take fewer records at once (max_poll_records), or raise max_poll_interval_ms",
+            f"the application did not ask for records for longer than max_poll_interval_ms ({max_poll_interval_ms} "
+            "ms), so the consumer left its group, and records without a commit are read again. The next call joins "
+            "again; take fewer records at once (max_poll_records), or raise max_poll_interval_ms",
             **context,
         )
         self.max_poll_interval_ms = max_poll_interval_ms

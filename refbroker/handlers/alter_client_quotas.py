@@ -1,4 +1,4 @@
-"""AlterClientQuotas (49), versions 0-1: sets and removes quotas (KIP-546).
+"""AlterClientQuotas (49), versions 0 and 1: sets and removes quotas (KIP-546).
 
 The changes of other entities take effect even if those of one are refused.
 

@@ -1,4 +1,4 @@
-"""What a handler receives beside the body of its request, and what it may return."""
+"""What a handler receives besides the body of its request, and what it may return."""
 
 from __future__ import annotations
 

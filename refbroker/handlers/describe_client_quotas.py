@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (48), versions 0-1: the quotas of the entities that a filter selects (KIP-546).
+"""DescribeClientQuotas (48), versions 0 and 1: returns the quotas of the entities that a filter selects (KIP-546).
 
 Permissions: DESCRIBE_CONFIGS on the cluster.
 """

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (50), version 0: the mechanisms and iterations of users' credentials (KIP-554).
+"""DescribeUserScramCredentials (50), version 0: returns mechanisms and iterations of users' credentials (KIP-554).
 
 Without users in the request the response has all of them. Keys and salts are never returned.
 

@@ -1,4 +1,4 @@
-"""The end of a failed login: the response and the end of the connection come late, which slows down attempts."""
+"""The end of a failed login: response and close are delayed, which slows down further attempts."""
 
 from __future__ import annotations
 

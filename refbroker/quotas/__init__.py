@@ -1,1 +1,1 @@
-"""Client quotas: how fast clients use the broker, and how long those must wait that exceed their quotas."""
+"""Client quotas: how much of the broker each client may use, and how long a client must wait that has used more."""

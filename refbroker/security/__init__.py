@@ -1,5 +1,4 @@
-"""Who a client is: principals, and how they are made of what a connection proves.
+"""Who a client is, and what it may do: principals, logins, ACLs and the authorizer.
 
-Elsewhere: TLS itself (`refbroker.server.tls`), the users of a listener (`refbroker.server.sasl`). Not implemented:
-what a principal may do.
+Elsewhere: TLS itself (`refbroker.server.tls`), and the users of a listener (`refbroker.server.sasl`).
 """

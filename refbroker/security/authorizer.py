@@ -1,8 +1,9 @@
 """Decides what clients may do: Kafka's StandardAuthorizer.
 
-A super user may do everything. For everybody else, the ACLs count whose pattern matches the resource, and whose entry
-matches principal, host and operation: one that denies decides, then one that allows. Without any ACL on matching
-patterns, for any principal, `allow.everyone.if.no.acl.found` decides; otherwise the operation is denied.
+A super user may do everything. For everybody else, the ACLs decide whose pattern matches the resource and whose entry
+matches principal, host and operation: if one of them denies, the operation is denied; otherwise, if one allows, it is
+allowed. If no ACL of any principal has a matching pattern, `allow.everyone.if.no.acl.found` decides. In all other cases
+the operation is denied.
 
 READ, WRITE, DELETE and ALTER include DESCRIBE, and ALTER_CONFIGS includes DESCRIBE_CONFIGS, in ACLs that allow. So
 denying READ does not deny DESCRIBE.
@@ -113,7 +114,7 @@ class Authorizer:
 
     Parameters:
         super_users: principals that may do everything, as "User:name".
-        default: whether everybody may do what is left on resources without any ACL.
+        default: whether everybody may use resources without any ACL.
 
     Attributes:
         lookups: how many patterns and entries the decisions have looked up, for tests.

@@ -94,7 +94,7 @@ ERRORS: dict[AclResourceType, type[AuthorizationError]] = {
     AclResourceType.DELEGATION_TOKEN: DelegationTokenAuthorizationError,
     AclResourceType.USER: DelegationTokenAuthorizationError,
 }
-"""What a client without a permission gets."""
+"""The error for a client without a permission, by the type of the resource."""
 
 
 def bits(operations: tuple[AclOperation, ...]) -> int:

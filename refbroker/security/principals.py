@@ -1,4 +1,4 @@
-"""The principals of clients, and the rules that make a principal's name of a certificate's subject.
+"""The principals of clients, and the rules that derive a principal's name from the subject of a certificate.
 
 Source: KIP-371 and Kafka's SslPrincipalMapper. The patterns are Python's, which differ from Java's in rare forms
 only. A replacement that no connection could use is an error at the start; Kafka refuses each connection.
@@ -120,8 +120,8 @@ def _parse(text: str) -> _Rule | str | None:
     found = _PARSER.match(text)
     if found is None or found.end() < len(text):
         raise ConfigError(
-            f"ssl.principal.mapping.rules: {text!r} is neither DEFAULT nor RULE:pattern/replacement/ with an L or U "
-            "after it, or without"
+            f"ssl.principal.mapping.rules: {text!r} must be DEFAULT or RULE:pattern/replacement/, optionally followed "
+            "by L or U"
         )
     if found[1] is not None:
         return found[1]

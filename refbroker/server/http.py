@@ -132,7 +132,7 @@ class HttpServer:
             IllegalStateError: the server is already running.
         """
         if self._server is not None:
-            raise IllegalStateError("the HTTP server runs already")
+            raise IllegalStateError("the HTTP server is already running")
         server = _Server(self._host, self.port, self._routes)
         self._server = server
         self.port = server.server_port
@@ -271,7 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
         if size > BODY_LIMIT:
             self._discard(min(size, _DISCARD_LIMIT))
             raise HttpError(
-                f"a body of {size} bytes, where {BODY_LIMIT} are allowed", HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+                f"the body has {size} bytes, and at most {BODY_LIMIT} are allowed", HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             )
         body = self.rfile.read(size)
         if len(body) < size:

@@ -153,7 +153,7 @@ _BROKER = {
     "ssl.keystore.key": "The key of the broker's certificate, as PEM text or the path of a PEM file.",
     "ssl.keystore.location": "The file of the broker's certificate chain and key, PEM or PKCS12.",
     "ssl.keystore.password": "The password of a PKCS12 keystore.",
-    "ssl.principal.mapping.rules": "The rules that make the principal of the subject of a client's certificate.",
+    "ssl.principal.mapping.rules": "The rules that derive a client's principal from the subject of its certificate.",
     "ssl.truststore.certificates": "The certificates to trust, as PEM text.",
     "ssl.truststore.location": "The file of the certificates to trust, PEM or PKCS12.",
     "ssl.truststore.password": "The password of a PKCS12 truststore.",

@@ -137,7 +137,7 @@ def parse_listener(text: str) -> Listener:
     name, slashes, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     if not slashes or not colon or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"a listener has the form NAME://host:port, unlike {text!r}")
+        raise ConfigError(f"a listener must have the form NAME://host:port, not {text!r}")
     return Listener(name.upper(), host.strip("[]"), int(port))
 
 
@@ -165,7 +165,7 @@ def _protocols(settings: Mapping[str, str]) -> dict[str, str]:
     for part in parse_list(settings.get("listener.security.protocol.map", "")):
         name, colon, protocol = part.partition(":")
         if not colon:
-            raise ConfigError(f"listener.security.protocol.map has the form NAME:PROTOCOL,..., unlike {part!r}")
+            raise ConfigError(f"listener.security.protocol.map must have the form NAME:PROTOCOL,..., not {part!r}")
         found[name.strip().upper()] = protocol.strip().upper()
     return found
 

@@ -134,13 +134,13 @@ class RefBroker:
 
     @property
     def port(self) -> int:
-        """The port of its first listener; 0 before the first start, if it is to pick one."""
+        """The port of its first listener; 0 before the first start, unless one was given."""
         first = self._listeners.all[0]
         return self._ports.get(first.name, first.port)
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients of the first listener that it advertises."""
+        """The address of its first listener, for clients."""
         return self.address(self._listeners.advertised(self._ports)[0].name)
 
     @property
@@ -175,7 +175,7 @@ class RefBroker:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and has not ended since: it was stopped, or lost a disk that it needs."""
+        """Whether it runs: it was started, and has neither been stopped nor lost a disk that it needs."""
         broker = self._broker
         return self._process is not None and (broker is None or not broker.has_failed)
 
@@ -199,12 +199,12 @@ class RefBroker:
         """Start it, with its previous port and files; it serves when this returns.
 
         Raises:
-            IllegalStateError: it runs already, or a failed disk has ended it; use `restart` for both.
+            IllegalStateError: it is already running, or a failed disk has ended it; use `restart` for both.
             OSError: the port is in use.
             KafkaStorageError: the files are unusable.
         """
         if self._process is not None:
-            state = "runs already" if self.is_running else "was ended by a disk that failed: `restart` it"
+            state = "is already running" if self.is_running else "was ended by a disk that failed: `restart` it"
             raise IllegalStateError(f"the broker {state}")
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
         process = self._process = self._host.start(lambda: self._serve(started))

@@ -57,7 +57,7 @@ class DiskFault:
     fired: int = 0
     _seen: int = 0
 
-    def strikes(self, operation: str, path: Path) -> bool:
+    def applies(self, operation: str, path: Path) -> bool:
         if self.operation not in (None, operation) or not str(path).startswith(self.path_prefix):
             return False
         self._seen += 1
@@ -147,7 +147,7 @@ class SimulatedDisk(Files):
 
     def _check(self, operation: Operation, path: Path) -> None:
         for fault in self._faults:
-            if fault.strikes(operation, path):
+            if fault.applies(operation, path):
                 raise OSError(fault.error, os.strerror(fault.error), str(path))
 
     # The tree

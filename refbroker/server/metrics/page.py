@@ -57,5 +57,5 @@ class MetricsPage:
             samples = collecting.result(COLLECT_SECONDS)
         except (TimeoutError, concurrent.futures.CancelledError) as error:
             collecting.cancel()
-            raise HttpError("the broker is too busy, or stops", HTTPStatus.SERVICE_UNAVAILABLE) from error
+            raise HttpError("the broker is too busy, or is stopping", HTTPStatus.SERVICE_UNAVAILABLE) from error
         return HttpResponse(HTTPStatus.OK, CONTENT_TYPE, as_text(samples).encode())

@@ -4,8 +4,8 @@
     POST   /start, /stop, /kill, /restart             {}
     POST   /power-failure                             {"seed": 7}, and then /start
     POST   /elect                                     {"topic": "orders", "partition": 0}
-    GET    /faults                                    those that were not removed, with how often they have fired
-    GET    /faults?id=1&fired=3&timeout=10            one of them, once it has fired so often; 408 when it has not
+    GET    /faults                                    the faults, with the number of requests of each
+    GET    /faults?id=1&fired=3&timeout=10            wait until it was applied to three requests; 408 after that time
     POST   /faults                                    {"action": "fail", "api": "Produce", "error": ..., "count": 3}
     DELETE /faults?id=1                               remove it; without an id remove all
     GET    /clock

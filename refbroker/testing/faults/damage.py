@@ -18,7 +18,7 @@ _LENGTH = struct.Struct(">8xi")
 
 
 def flip_bit(
-    value: Struct, covers: Covers, resolve: Resolve, strike: Callable[[], bool], topic: str | None = None
+    value: Struct, covers: Covers, resolve: Resolve, apply: Callable[[], bool], topic: str | None = None
 ) -> bool:
     """Flip a bit in the first batch of the first matching records; return whether there were any.
 
@@ -26,7 +26,7 @@ def flip_bit(
         value: the message, or a part of it; its records are replaced.
         covers: returns whether a topic and partition match.
         resolve: finds names of topics by id.
-        strike: called when records were found; False leaves them unchanged.
+        apply: called when records were found; False leaves them unchanged.
         topic: the topic of the enclosing parts.
     """
     shape = shape_of(type(value))
@@ -36,11 +36,11 @@ def flip_bit(
     for field in fields_of(type(value)):
         records = getattr(value, field.name) if field.type.name == "records" else None
         if records is not None and len(records) and covers(topic, partition):
-            if strike():
+            if apply():
                 setattr(value, field.name, _flipped(records))
             return True
     return any(
-        flip_bit(item, covers, resolve, strike, topic)
+        flip_bit(item, covers, resolve, apply, topic)
         for array, _ in shape.arrays
         for item in getattr(value, array) or ()
     )

@@ -1,9 +1,10 @@
 """Error responses, derived from the declarations of request and response.
 
-An error answer names what its request named (topics, partitions, groups, resources, keys), with the code at every
-place that has one; everything else is as Kafka has it then: offsets -1, no records, no lists. Nothing here knows an API
-by name, so an API that is added later is answered as well. The correspondence: an array of the response whose structs
-carry error codes mirrors those arrays of the request that identify the same things, by fields that mean the same.
+An error response names what its request named (topics, partitions, groups, resources, keys), and has the code in every
+field for one. All other fields are as in Kafka's error responses: offsets -1, no records, empty lists. This module does
+not refer to single APIs, so it works for APIs that are added later. The correspondence: an array of the response whose
+structs carry error codes mirrors those arrays of the request that identify the same things, by fields that mean the
+same.
 """
 
 from __future__ import annotations

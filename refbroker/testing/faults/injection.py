@@ -66,7 +66,7 @@ class FaultInjection:
         """Whether there are faults."""
         return bool(self._faults.rules)
 
-    def intercept(self, received: Received, carry_out: CarryOut) -> StruckRequest | None:
+    def intercept(self, received: Received, carry_out: CarryOut) -> FaultedRequest | None:
         """Start the injection of the matching faults; None without any."""
         context, request, body, correlation_id, stats = received
         faults = matching(self._faults.rules, context, request)
@@ -76,7 +76,7 @@ class FaultInjection:
         own, _ = type(request).decode_prefix(bytearray(body), context.version)
         exchange = Exchange(context, own, correlation_id, carry_out)
         task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(exchange.run(faults))
-        return StruckRequest(task, context.version, correlation_id, stats)
+        return FaultedRequest(task, context.version, correlation_id, stats)
 
 
 def matching(rules: Iterable[ActiveFault], context: Context[BrokerServices], request: Message) -> list[ActiveFault]:
@@ -121,7 +121,7 @@ def _any_topic(topic: str | None, partition: int | None) -> bool:
     return topic is not None
 
 
-class StruckRequest(PendingResponse):
+class FaultedRequest(PendingResponse):
     """A request with faults as its connection sees it: the result of the future is an `Answered` or None."""
 
     def encode(self) -> list[Any] | None:
@@ -200,7 +200,7 @@ class Exchange:
                 return await self._interrupt(fault)
 
     def _inject(self, fault: ActiveFault) -> bool:
-        if not fault.strike():
+        if not fault.count_request():
             return False
         logger.info("%s %s of %s", fault.rule.action, self._request.message_name, self._context.connection.peer)
         return True

@@ -2,8 +2,8 @@
 
 Kafka's messages name topics in a few ways: a struct with a `topic`, `topic_name`, `topic_id`, or a `name` when it is a
 topic's struct; a config resource of type topic; an array of names. Partitions are a number in a struct below it, or an
-array of numbers. This holds for all APIs, so what is here knows none of them by name. What an answer says beside its
-subject (assignments and settings of a topic, partitions a session forgets) names nothing.
+array of numbers. This holds for all APIs, so this module does not refer to single ones. What a message says about its
+subject (assignments and settings of a topic, partitions a session forgets) does not count as naming it.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class ActiveFault(Fault):
         with changed:
             if not changed.wait_for(lambda: self._fired >= count, timeout):
                 raise TimeoutError(
-                    f"the fault for {self._rule.api} has struck {self._fired} of {count} requests in {timeout:g} s"
+                    f"the fault for {self._rule.api} was applied to {self._fired} of {count} requests in {timeout:g} s"
                 )
 
     def remove(self) -> None:
@@ -69,7 +69,7 @@ class ActiveFault(Fault):
 
     # What the event loop calls
 
-    def strike(self) -> bool:
+    def count_request(self) -> bool:
         """Count a request; return False if the fault is exhausted."""
         with self._faults.changed:
             if self.is_spent:

@@ -107,17 +107,17 @@ class Rule:
 
     def _check(self, usual: When) -> None:
         if self.count is not None and self.count < 1:
-            raise ConfigError(f"a fault is for at least one request, not {self.count}; count=None is for all")
+            raise ConfigError(f"count must be at least 1, not {self.count}; None means all requests")
         if self.seconds is not None and not 0 <= self.seconds < float("inf"):
-            raise ConfigError(f"a delay of {self.seconds} seconds cannot be")
+            raise ConfigError(f"seconds must be a finite number from 0, not {self.seconds}")
         if self.topic == "":
-            raise ConfigError("a topic has a name; leave it out to mean all")
+            raise ConfigError("topic must not be empty; omit it to match all topics")
         if self.action is Action.FAIL and not self.error:
             raise ConfigError("a failure needs an error other than NONE")
         if self.action in (Action.CORRUPT, Action.TRUNCATE) and self.when is not usual:
             raise ConfigError(f"{self.api} can only be damaged {usual} it took effect")
         if self.action is Action.CORRUPT and (self.api_key is None or not _has_records(self.api_key)):
-            raise ConfigError(f"{self.api} carries no records that could be corrupted; truncate cuts any answer short")
+            raise ConfigError(f"{self.api} has no records to corrupt; truncate damages any response")
         if self.api_key is None:
             return
         kind = request_type(self.api_key)
@@ -195,7 +195,7 @@ def _member(kind: type[E], value: str) -> E:
     try:
         return kind(value)
     except ValueError:
-        raise ConfigError(f"{value!r} is none of {', '.join(kind)}") from None
+        raise ConfigError(f"{value!r} must be one of {', '.join(kind)}") from None
 
 
 def _api_key(api: str | int) -> int | None:
@@ -222,7 +222,7 @@ def _error(error: str | int | type[KafkaError] | KafkaError) -> tuple[int, str]:
         return error, error_for(error)().message
     given = error if isinstance(error, KafkaError) else error()
     if given.code is None:
-        raise ConfigError(f"{given.name} is found by clients; brokers have no code for it")
+        raise ConfigError(f"{given.name} is an error of clients; brokers have no code for it")
     return given.code, given.message
 
 

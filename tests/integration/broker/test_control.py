@@ -68,7 +68,7 @@ def test_faults_work_as_in_the_process(kafka: RefBroker, control: RemoteControl)
     with control.faults.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", topic="orders", count=2) as fault:
         assert produce(control.bootstrap_servers) == 6
         fault.wait(timeout=0)
-        with pytest.raises(TimeoutError, match="struck 1 of 2 requests"):
+        with pytest.raises(TimeoutError, match="was applied to 1 of 2 requests"):
             fault.wait(2, timeout=0.01)
         assert [(one.rule, one.fired) for one in control.faults.list()] == [(fault.rule, 1)]
     assert (fault.fired, kafka.faults.list()) == (1, [])
@@ -103,7 +103,7 @@ def test_the_broker_is_stopped_crashed_and_started_again(kafka: RefBroker, contr
         assert (control.is_running, kafka.is_running) == (False, False)
         control.start()
     control.restart()
-    with pytest.raises(errors.IllegalStateError, match="runs already"):
+    with pytest.raises(errors.IllegalStateError, match="is already running"):
         control.start()
     assert (control.bootstrap_servers, produce(before)) == (before, 0)
     epoch = control.elect("orders")
@@ -154,7 +154,7 @@ def test_invalid_requests_get_an_error_response(server: ControlServer) -> None:
         ("POST", "/disk/fail", b'{"error": "EIEIO"}', 400, "EIEIO is not the name of an error"),
         ("POST", "/disk/fill", b"{}", 400, "bytes_left must be int"),
         ("POST", "/power-failure", b"{}", 400, "seed must be int"),
-        ("POST", "/start", b"", 409, "the broker runs already"),
+        ("POST", "/start", b"", 409, "the broker is already running"),
         ("GET", "/start", None, 405, "/start takes POST"),
     ):
         found, answer = ask(server.url + path, method, body)

@@ -39,8 +39,8 @@ def test_the_first_rule_that_applies_makes_the_name(rules: str, name: str) -> No
 @pytest.mark.parametrize(
     ("rules", "text"),
     [
-        ("ALICE", "'ALICE' is neither DEFAULT nor RULE"),
-        ("RULE:a/b/X", "is neither DEFAULT nor RULE"),
+        ("ALICE", "'ALICE' must be DEFAULT or RULE"),
+        ("RULE:a/b/X", "must be DEFAULT or RULE"),
         ("RULE:(/x/", r"'\(' is not a pattern"),
         ("RULE:.*/$1/", r"'\$1' is no group"),
         ("RULE:(.*)/${name}/", r"'\$\{name\}' is no group"),

@@ -101,7 +101,7 @@ def test_a_body_at_the_limit_is_taken_and_one_byte_more_is_not(server: HttpServe
     assert ask(server, "POST", "/echo", b"x" * BODY_LIMIT)[0] == 200
     status, answer = ask(server, "POST", "/echo", b"x" * (BODY_LIMIT + 1))
     assert status == 413
-    assert answer == {"error": f"a body of {BODY_LIMIT + 1} bytes, where {BODY_LIMIT} are allowed"}
+    assert answer == {"error": f"the body has {BODY_LIMIT + 1} bytes, and at most {BODY_LIMIT} are allowed"}
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"listeners": "127.0.0.1:9092"}, "a listener has the form NAME://host:port, unlike '127.0.0.1:9092'"),
+        ({"listeners": "127.0.0.1:9092"}, "a listener must have the form NAME://host:port, not '127.0.0.1:9092'"),
         (
             {"listeners": "CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"},
             "none of the listeners CONTROLLER://:9093 is for clients",
@@ -68,7 +68,7 @@ def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
         ({"listeners": "INSIDE://:9092"}, "add INSIDE:PLAINTEXT to listener.security.protocol.map"),
         ({MAP: "OTHER:PLAINTEXT"}, "add PLAINTEXT:PLAINTEXT to listener.security.protocol.map"),
         ({MAP: "PLAINTEXT:TLS"}, "has PLAINTEXT:TLS, which is not a security protocol; they are PLAINTEXT, SSL"),
-        ({MAP: "PLAINTEXT"}, "listener.security.protocol.map has the form NAME:PROTOCOL,..., unlike 'PLAINTEXT'"),
+        ({MAP: "PLAINTEXT"}, "listener.security.protocol.map must have the form NAME:PROTOCOL,..., not 'PLAINTEXT'"),
         (
             {"listeners": "PLAINTEXT://a:9092,PLAINTEXT://b:9093"},
             "each listener needs a name of its own: PLAINTEXT://a:9092, PLAINTEXT://b:9093",

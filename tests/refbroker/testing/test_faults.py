@@ -190,16 +190,16 @@ def test_what_cannot_be_is_refused_with_the_reason() -> None:
         (lambda: faults.fail("Produce", "NOT_LEADER"), "did you mean NOT_LEADER_OR_FOLLOWER?"),
         (lambda: faults.fail(999, 3), "no API with key 999"),
         (lambda: faults.fail("Produce", 0), "error other than NONE"),
-        (lambda: faults.fail("Produce", errors.ProtocolError), "found by clients"),
-        (lambda: faults.cut("Produce", count=0), "at least one request"),
-        (lambda: faults.delay("Produce", -1), "cannot be"),
-        (lambda: faults.delay("Produce", float("inf")), "cannot be"),
+        (lambda: faults.fail("Produce", errors.ProtocolError), "an error of clients"),
+        (lambda: faults.cut("Produce", count=0), "count must be at least 1"),
+        (lambda: faults.delay("Produce", -1), "seconds must be a finite number"),
+        (lambda: faults.delay("Produce", float("inf")), "seconds must be a finite number"),
         (lambda: faults.drop("Heartbeat", topic="orders"), "requests of Heartbeat name no topics"),
-        (lambda: faults.drop("Produce", topic=""), "a topic has a name"),
-        (lambda: faults.corrupt("Metadata"), "carries no records"),
+        (lambda: faults.drop("Produce", topic=""), "topic must not be empty"),
+        (lambda: faults.corrupt("Metadata"), "has no records to corrupt"),
         (lambda: faults.cut("Produce", version=99), "versions 3 to 13, not 99"),
         (lambda: faults.cut("Produce", topics="orders"), "has no topics; it has action, api, "),  # type: ignore[call-arg]
-        (lambda: faults.cut("Produce", when="during"), "none of before, after"),  # type: ignore[arg-type]
+        (lambda: faults.cut("Produce", when="during"), "must be one of before, after"),  # type: ignore[arg-type]
         (lambda: faults.add(Rule.make("truncate", "Fetch", when="before")), "only be damaged after"),
         (lambda: Rule.from_json({"api": "Fetch"}), "needs an action"),
         (lambda: Rule.from_json({"action": "cut", "api": None}), "needs an api"),
@@ -237,14 +237,14 @@ def test_an_error_can_be_given_by_name_number_class_or_instance() -> None:
 def test_a_fault_is_for_so_many_requests_and_then_spent() -> None:
     faults = Faults()
     fault = faults.add(Rule.make("cut", "Produce", count=2))
-    assert [fault.strike() for _ in range(3)] == [True, True, False]
+    assert [fault.count_request() for _ in range(3)] == [True, True, False]
     assert (fault.fired, faults.rules, faults.list()) == (2, (), [fault])
     fault.remove()
     fault.remove()
     assert (fault.fired, faults.list()) == (2, [])
 
 
-def test_a_fault_shows_what_it_is_and_how_often_it_has_struck() -> None:
+def test_a_fault_shows_what_it_is_and_how_often_it_was_applied() -> None:
     fault = Faults().fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="t")
     shown = "<fault action=fail, api=Produce, when=before, count=1, error=NOT_LEADER_OR_FOLLOWER, topic=t, fired=0>"
     assert repr(fault) == shown
@@ -253,20 +253,20 @@ def test_a_fault_shows_what_it_is_and_how_often_it_has_struck() -> None:
 def test_a_fault_without_a_count_strikes_until_it_is_removed() -> None:
     faults = Faults()
     with faults.add(Rule.make("cut", "Produce", count=None)) as fault:
-        assert all(fault.strike() for _ in range(100))
-    assert not fault.strike()
+        assert all(fault.count_request() for _ in range(100))
+    assert not fault.count_request()
     assert fault.fired == 100
 
 
-def test_waiting_ends_when_the_fault_has_struck_and_says_how_far_it_was_when_not() -> None:
+def test_waiting_ends_when_the_fault_was_applied_and_says_how_far_it_was_when_not() -> None:
     faults = Faults()
     fault = faults.add(Rule.make("cut", "Produce", count=None))
     waiting = threading.Thread(target=fault.wait, args=(2, 20))
     waiting.start()
-    fault.strike()
-    with pytest.raises(TimeoutError, match="struck 1 of 2 requests in 0 s"):
+    fault.count_request()
+    with pytest.raises(TimeoutError, match="was applied to 1 of 2 requests in 0 s"):
         fault.wait(2, timeout=0)
-    fault.strike()
+    fault.count_request()
     waiting.join(20)
     assert not waiting.is_alive()
 

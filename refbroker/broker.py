@@ -148,7 +148,8 @@ class Broker:
         return broker
 
     async def _serve(self) -> None:
-        await self.server.start()
+        self.server.start()
+        self.parts.metadata.listeners.append(self.server.follow)
         self.background.every("connection sweep", lambda: SWEEP_MS, self.server.sweep)
         plan_background(self.background, self.parts)
         self.background.start()
@@ -241,7 +242,7 @@ class Broker:
         # Imported on first use: most brokers in tests never serve metrics.
         from refbroker.server.metrics.collect import collect
 
-        return await collect(self.parts, len(self.server.connections))
+        return await collect(self.parts, self.server.connection_count)
 
     async def __aenter__(self) -> Self:
         return self

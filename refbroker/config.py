@@ -44,7 +44,6 @@ _EXPECTED = frozenset(
         "controller.listener.names",
         "controller.quorum.bootstrap.servers",
         "controller.quorum.voters",
-        "inter.broker.listener.name",
         "process.roles",
         "ssl.keystore.type",
         "ssl.truststore.type",

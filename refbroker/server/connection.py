@@ -173,12 +173,6 @@ class Connection(asyncio.BufferedProtocol):
         """The IP address of the client, as Java writes it."""
         return host_of(self.peer).removeprefix("/")
 
-    @property
-    def descriptor(self) -> int:
-        """The descriptor of the socket."""
-        descriptor: int = self.transport.get_extra_info("socket").fileno()
-        return descriptor
-
     def connection_lost(self, exc: Exception | None) -> None:
         was_open, self._closed = not self._closed, True
         if self._waiting is not None:

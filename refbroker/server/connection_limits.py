@@ -1,10 +1,10 @@
 """How many connections clients may have, and how fast they may open them.
 
-`max.connections` of the broker and of a listener, `max.connections.per.ip` with its overrides, and the client quota
-`connection_creation_rate` of an address (KIP-612). Kafka stops accepting at `max.connections`; this broker accepts, and
-closes the connection.
+`max.connections` and `max.connection.creation.rate` of the broker and of a listener, `max.connections.per.ip` with its
+overrides, and the client quota `connection_creation_rate` of an address. The listener of the brokers (see
+`Listeners.inter_broker`) is protected from clients of the others: the limits of the broker do not hold it up.
 
-Not implemented: `max.connection.creation.rate`. Source: KIP-306, KIP-402, KIP-612, Kafka's ConnectionQuotas.
+Elsewhere: how a listener waits (`accepting`). Source: KIP-306, KIP-402, KIP-612, Kafka's ConnectionQuotas.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from refbroker.runtime.clock import Clock
 
 _MOST_RATES = 10_000
 """Addresses whose rate is kept; all are dropped when there are more."""
+_MOST = "max.connections"
+_FASTEST = "max.connection.creation.rate"
 
 
 class Refusal(NamedTuple):
@@ -47,36 +49,67 @@ class ConnectionLimits:
         self._config = config
         self._image = image
         self._clock = clock
+        self._sample_ms = 1000 * config.integer("quota.window.size.seconds")
+        self._window = Window(config.integer("quota.window.num"), self._sample_ms)
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
-        self._rates: dict[str, Rate] = {}
+        self._broker_rate = Rate(self._window)
+        self._listener_rates = {listener.name: Rate(self._window) for listener in config.listeners.all}
+        self._address_rates: dict[str, Rate] = {}
 
-    def opened(self, listener: str, address: str) -> Refusal | None:
-        """Count a new connection, and return why it is not admitted, if it is not.
+    def is_protected(self, listener: str) -> bool:
+        """Return whether a listener is that of the brokers, and clients can use another one."""
+        listeners = self._config.listeners
+        return listener == listeners.inter_broker and len(listeners.all) > 1
+
+    def throttle_ms(self, listener: str) -> int:
+        """Record a connection, and return how long it has to wait for the rates of its listener and of the broker."""
+        waits = [self._record(self._listener_rates[listener], self._listener_limit(listener, _FASTEST))]
+        if not self.is_protected(listener):
+            waits.append(self._record(self._broker_rate, self._config.integer(_FASTEST)))
+        return max(waits)
+
+    def obstacle(self, listener: str) -> str | None:
+        """Return why a listener may not have another connection now; None if it may."""
+        limit = self._listener_limit(listener, _MOST)
+        if self._by_listener[listener] >= limit:
+            return f"the listener {listener} has {limit} connections already"
+        limit = self._config.integer(_MOST)
+        if self.is_protected(listener) or self._by_listener.total() < limit:
+            return None
+        return f"the broker has {limit} connections already"
+
+    @property
+    def excess(self) -> int:
+        """The connections above the limit of the broker: the limit was lowered, or the brokers' listener has more."""
+        return self._by_listener.total() - self._config.integer(_MOST)
+
+    def admit(self, listener: str, address: str) -> Refusal | None:
+        """Count a connection, or return why its address may not have it.
 
         Parameters:
             listener: the name of the listener that accepted it.
             address: the IP address of the client.
         """
+        refusal = self._too_fast(listener, address)
+        if refusal is not None:
+            return refusal
+        limit = self._limit_of(address)
+        if self._by_address[address] >= limit:
+            return Refusal(f"its address has {limit} connections already")
         self._by_address[address] += 1
         self._by_listener[listener] += 1
-        limit = self._config.integer("max.connections")
-        if self._by_listener.total() > limit:
-            return Refusal(f"there are {limit} connections already")
-        limit = int(self._config.listener_text(listener, "max.connections") or limit)
-        if self._by_listener[listener] > limit:
-            return Refusal(f"listener {listener} has {limit} connections already")
-        limit = self._limit_of(address)
-        if self._by_address[address] > limit:
-            return Refusal(f"its address has {limit} connections already")
-        return self._too_fast(address)
+        return None
 
-    def lost(self, listener: str, address: str) -> None:
-        """Count a connection that is closed."""
+    def release(self, listener: str, address: str) -> None:
+        """Count a connection that was admitted, and is closed."""
         for counts, key in ((self._by_address, address), (self._by_listener, listener)):
             counts[key] -= 1
             if not counts[key]:
                 del counts[key]
+
+    def _listener_limit(self, listener: str, setting: str) -> int:
+        return int(self._config.listener_text(listener, setting) or 0)
 
     def _limit_of(self, address: str) -> int:
         overrides = self._config.text("max.connections.per.ip.overrides") or ""
@@ -86,7 +119,17 @@ class ConnectionLimits:
                 return int(limit)
         return self._config.integer("max.connections.per.ip")
 
-    def _too_fast(self, address: str) -> Refusal | None:
+    def _record(self, rate: Rate, limit: float) -> int:
+        """Add a connection to a rate, and return how long it takes until the rate is down to a limit, at most a sample.
+
+        Parameters:
+            limit: connections per second.
+        """
+        now = self._clock()
+        rate.record(1, now)
+        return self._sample_ms if limit <= 0 else min(rate.throttle_ms(limit, now), self._sample_ms)
+
+    def _too_fast(self, listener: str, address: str) -> Refusal | None:
         quotas = self._image.quotas
         if not quotas:
             return None
@@ -94,14 +137,16 @@ class ConnectionLimits:
         quota = next((record.value for record in found if record is not None), None)
         if quota is None:
             return None
-        if len(self._rates) >= _MOST_RATES:
-            self._rates.clear()
-        sample_ms = 1000 * self._config.integer("quota.window.size.seconds")
-        window = Window(self._config.integer("quota.window.num"), sample_ms)
-        rate, now = self._rates.setdefault(address, Rate(window)), self._clock()
-        rate.record(1, now)
-        throttle_ms = min(rate.throttle_ms(quota, now), sample_ms)
+        if len(self._address_rates) >= _MOST_RATES:
+            self._address_rates.clear()
+        rate = self._address_rates.setdefault(address, Rate(self._window))
+        throttle_ms = self._record(rate, quota)
         if not throttle_ms:
             return None
-        rate.record(-1, now)
+        # A connection that is refused counts nowhere, so that clients of other addresses do not wait for it.
+        refused = [rate, self._listener_rates[listener]]
+        if not self.is_protected(listener):
+            refused.append(self._broker_rate)
+        for each in refused:
+            each.record(-1, self._clock())
         return Refusal(f"its address opens more than {quota:g} connections per second", throttle_ms)

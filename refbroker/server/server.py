@@ -1,28 +1,33 @@
-"""Listens, keeps the connections, and closes idle ones.
+"""Keeps the connections, and closes idle ones.
 
-Elsewhere: which connections are admitted (`connection_limits`).
+Elsewhere: how they are accepted (`accepting`), which of them are admitted (`connection_limits`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from time import perf_counter_ns
+from typing import NamedTuple
 
+from kclient.protocol import Message
+from kclient.protocol.messages.records.metadata_log import ConfigRecord
 from refbroker.config import BrokerConfig
-from refbroker.metadata.image import ClusterImage
+from refbroker.handlers.answers import host_of
+from refbroker.metadata.image import BROKER_RESOURCE, ClusterImage
 from refbroker.metadata.tokens import DelegationTokens
 from refbroker.metrics.counters import BrokerMetrics, Closed
 from refbroker.runtime.clock import Clock
 from refbroker.runtime.file_limit import is_nearly_out
 from refbroker.runtime.limited_log import LimitedLog
+from refbroker.server.accepting import Acceptor
 from refbroker.server.connection import Connection
 from refbroker.server.connection_limits import ConnectionLimits, Refusal
 from refbroker.server.dispatch import Dispatcher
-from refbroker.server.listening import Listener
+from refbroker.server.listening import Accepted, Listener
 from refbroker.server.pending_connections import PendingConnections
 from refbroker.server.sasl import SaslListener
 from refbroker.server.tls import TlsListener, TlsProtocol
@@ -30,6 +35,13 @@ from refbroker.server.tls import TlsListener, TlsProtocol
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 1.0
+
+
+class _Slot(NamedTuple):
+    """What a connection counts for in the limits: its listener, and the address of its client."""
+
+    listener: str
+    address: str
 
 
 class Server:
@@ -80,62 +92,86 @@ class Server:
         self.bad_connections = LimitedLog(logger, self.loop.time)
         self.stopping = False
         self._empty = asyncio.Event()
-        self._listeners = listeners
+        self._acceptors = [
+            Acceptor(name, listener, self._limits, clock, self.bad_connections, self._admit)
+            for name, listener in listeners.items()
+        ]
         self._tls = tls
         self._sasl = sasl
         self._image = image
         self._tokens = tokens
-        # Also those whose handshake is not complete, of which no connection knows.
-        self._tls_protocols: dict[TlsProtocol, None] = {}
+        # The first two also have connections whose TLS handshake is not complete.
+        self._slots: dict[Connection, _Slot] = {}
+        self._tls_protocols: dict[Connection, TlsProtocol] = {}
+        self._refused: dict[Accepted, asyncio.Future[None]] = {}
 
-    async def start(self) -> None:
-        """Accept connections."""
-        backlog = self.config.integer("socket.listen.backlog.size")
-        for name, listener in self._listeners.items():
-            make = partial(self._make_tls if name in self._tls else self._make, name)
-            await listener.start(make, max(backlog, 128))
+    def start(self) -> None:
+        """Accept connections.
 
-    def _make(self, listener: str) -> Connection:
+        Raises:
+            OSError: a port cannot be listened on.
+        """
+        backlog = max(self.config.integer("socket.listen.backlog.size"), 128)
+        for acceptor in self._acceptors:
+            acceptor.start(backlog)
+
+    @property
+    def connection_count(self) -> int:
+        """The open connections, also those in a TLS handshake."""
+        return len(self._slots)
+
+    def _admit(self, listener: str, accepted: Accepted) -> None:
+        """Serve a connection, or refuse it because of its address or the limit of open files."""
+        self.metrics.connections_opened += 1
+        if is_nearly_out(accepted.descriptor) and not self._make_room():
+            # Without free descriptors no log could start a new segment, and the broker would have to shut down.
+            self._refuse(accepted, Refusal("too few files are left; raise their limit (ulimit -n)"))
+            return
+        address = host_of(accepted.peer).removeprefix("/")
+        refusal = self._limits.admit(listener, address)
+        if refusal is not None:
+            self._refuse(accepted, refusal)
+            return
         sasl = self._sasl.get(listener)
-        return Connection(self, listener, None if sasl is None else sasl.authenticator(self._image, self._tokens))
+        connection = Connection(self, listener, None if sasl is None else sasl.authenticator(self._image, self._tokens))
+        self._slots[connection] = _Slot(listener, address)
+        accepted.serve(connection if listener not in self._tls else self._with_tls(connection))
+        self._close_excess()
 
-    def _make_tls(self, listener: str) -> TlsProtocol:
-        connection = self._make(listener)
+    def _refuse(self, accepted: Accepted, refusal: Refusal) -> None:
+        def close(_: asyncio.Future[None] | None = None) -> None:
+            self._refused.pop(accepted, None)
+            self.metrics.connections_closed[Closed.REFUSED] += 1
+            self.bad_connections.warning(accepted.peer, "closing the connection of %s: %s", refusal.reason)
+            accepted.close()
+
+        if not refusal.after_ms:
+            close()
+            return
+        until = self._refused[accepted] = self._clock.wake_after(refusal.after_ms)
+        until.add_done_callback(close)
+
+    def _with_tls(self, connection: Connection) -> TlsProtocol:
         began, ended = partial(self._handshake_begins, connection), partial(self._tls_ended, connection)
-        return TlsProtocol(self._tls[listener], connection, self.loop, self.bad_connections, began, ended)
+        return TlsProtocol(self._tls[connection.listener], connection, self.loop, self.bad_connections, began, ended)
 
     def _handshake_begins(self, connection: Connection, protocol: TlsProtocol) -> None:
-        self._tls_protocols[protocol] = None
-        self.pending.add(connection.listener, connection, protocol.drop)
+        self._tls_protocols[connection] = protocol
+        self.pending.add(connection.listener, connection, partial(protocol.drop, why=Closed.REFUSED))
+        if self.stopping:
+            protocol.transport.abort()
 
     def _tls_ended(self, connection: Connection, protocol: TlsProtocol) -> None:
-        del self._tls_protocols[protocol]
-        self.pending.discard(connection.listener, connection)
+        self._tls_protocols.pop(connection, None)
+        self._release(connection)
 
     def opened(self, connection: Connection) -> None:
-        """Record a new connection, after its TLS handshake; close it if there are too many."""
+        """Record a new connection, after its TLS handshake."""
         self.connections[connection] = None
-        self.metrics.connections_opened += 1
         self.pending.add(connection.listener, connection, partial(connection.abort, why=Closed.REFUSED))
-        refusal = self._limits.opened(connection.listener, connection.address)
         if self.stopping:
             # It was accepted before the listener closed.
             connection.abort()
-            return
-        if refusal is not None:
-            self._refuse(connection, refusal)
-        elif is_nearly_out(connection.descriptor) and not self._make_room():
-            # Without free descriptors no log could start a new segment, and the broker would have to shut down.
-            connection.close("too few files are left; raise their limit (ulimit -n)", why=Closed.REFUSED)
-
-    def _refuse(self, connection: Connection, refusal: Refusal) -> None:
-        if not refusal.after_ms:
-            connection.close(refusal.reason, why=Closed.REFUSED)
-            return
-        until = self._clock.wake_after(refusal.after_ms)
-        # Closed before it would be read again.
-        until.add_done_callback(lambda _: connection.close(refusal.reason, why=Closed.REFUSED))
-        connection.hold(until)
 
     def ready(self, connection: Connection) -> None:
         """Record that the client of a connection has sent a request, and has logged in if it has to."""
@@ -143,13 +179,52 @@ class Server:
 
     def lost(self, connection: Connection) -> None:
         """Record that a connection is closed."""
-        if connection in self.connections:
-            self._limits.lost(connection.listener, connection.address)
         self.connections.pop(connection, None)
-        self.pending.discard(connection.listener, connection)
-        self.metrics.connections_closed[connection.closed_for] += 1
+        self._release(connection)
         if self.stopping and not self.connections:
             self._empty.set()
+
+    def _release(self, connection: Connection) -> None:
+        """Let another connection take the place of one that is closed."""
+        self.pending.discard(connection.listener, connection)
+        slot = self._slots.pop(connection, None)
+        if slot is None:
+            return
+        self.metrics.connections_closed[connection.closed_for] += 1
+        self._limits.release(*slot)
+        if not self.stopping:
+            self._accept_waiting()
+
+    def _accept_waiting(self) -> None:
+        """Admit connections that wait for a limit; the listeners take turns."""
+        for acceptor in list(self._acceptors):
+            if acceptor.proceed():
+                self._acceptors.remove(acceptor)
+                self._acceptors.append(acceptor)
+
+    def follow(self, records: Sequence[Message]) -> None:
+        """Apply changed settings to the connections: the limits may be higher or lower.
+
+        Parameters:
+            records: a change of the metadata, which has been applied to the settings.
+        """
+        if any(isinstance(record, ConfigRecord) and record.resource_type == BROKER_RESOURCE for record in records):
+            self._close_excess()
+            self._accept_waiting()
+
+    def _close_excess(self) -> None:
+        """Close the connections that have been idle for longest, but none of brokers, while there are too many."""
+        while self._limits.excess > 0:
+            open_ones = [one for one in (*self._tls_protocols, *self.connections) if one in self._slots]
+            clients = [one for one in open_ones if not self._limits.is_protected(one.listener)]
+            if not clients:
+                return
+            idle = min(clients, key=lambda one: one.last_active_ns)
+            if idle in self.connections:
+                idle.abort("there are too many connections", why=Closed.REFUSED)
+            else:
+                self._tls_protocols[idle].drop("there are too many connections", why=Closed.REFUSED)
+            self._release(idle)
 
     def sweep(self) -> None:
         """Close the connections that have been idle for too long; release memory of other idle ones."""
@@ -179,9 +254,9 @@ class Server:
         self.abort()
 
     async def stop_accepting(self) -> None:
-        """Accept no more connections; those accepted already are recorded before this returns."""
-        for listener in self._listeners.values():
-            await listener.stop_accepting()
+        """Accept no more connections; those admitted already are recorded before this returns."""
+        for acceptor in self._acceptors:
+            await acceptor.stop()
         self._stop_listening()
 
     def abort(self) -> None:
@@ -189,10 +264,12 @@ class Server:
         self._stop_listening()
         for connection in list(self.connections):
             connection.abort()
-        for protocol in list(self._tls_protocols):
+        for protocol in list(self._tls_protocols.values()):
             protocol.transport.abort()
 
     def _stop_listening(self) -> None:
         self.stopping = True
-        for listener in self._listeners.values():
-            listener.close()
+        for acceptor in self._acceptors:
+            acceptor.close()
+        for until in list(self._refused.values()):
+            until.cancel()

@@ -247,9 +247,14 @@ class TlsProtocol(asyncio.Protocol):
         self.flush()
         self.transport.close()
 
-    def drop(self, reason: str) -> None:
-        """Close the connection at once, also if the client does not read what was sent; the reason is logged."""
+    def drop(self, reason: str, *, why: Closed = Closed.ERROR) -> None:
+        """Close the connection at once, also if the client does not read what was sent; the reason is logged.
+
+        Parameters:
+            why: the reason to count.
+        """
         self._log.warning(self._peer, "closing the connection of %s: %s", reason)
+        self._connection.closed_for = why
         self.transport.abort()
 
     def _connect(self) -> None:
@@ -265,6 +270,7 @@ class TlsProtocol(asyncio.Protocol):
         self._connection.connection_made(TlsTransport(self))
 
     def _refuse(self, reason: str) -> None:
+        self._connection.closed_for = Closed.ERROR
         self._log.warning(self._peer, "closing the connection of %s: the TLS handshake failed: %s", reason)
         self.transport.close()
 

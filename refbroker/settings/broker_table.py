@@ -124,7 +124,7 @@ group.streams.min.session.timeout.ms int 45000 1.. -
 group.streams.num.standby.replicas int 0 0.. -
 group.streams.session.timeout.ms int 45000 1.. -
 initial.broker.registration.timeout.ms int 60000 * -
-inter.broker.listener.name string null * -
+inter.broker.listener.name string null * A
 kafka.metrics.polling.interval.secs int 10 1.. -
 kafka.metrics.reporters list "" * -
 leader.imbalance.check.interval.seconds long 300 1.. -
@@ -169,7 +169,7 @@ log.roll.jitter.ms long null * AD
 log.roll.ms long null * AD
 log.segment.bytes int 1073741824 1048576.. AD
 log.segment.delete.delay.ms long 60000 0.. AD
-max.connection.creation.rate int 2147483647 0.. D
+max.connection.creation.rate int 2147483647 0.. AD
 max.connections int 2147483647 0.. AD
 max.connections.per.ip int 2147483647 0.. AD
 max.connections.per.ip.overrides string "" * AD

@@ -81,6 +81,7 @@ _BROKER = {
     "group.max.session.timeout.ms": "The longest session timeout of a member of a classic group, in milliseconds.",
     "group.max.size": "The largest number of members of a classic group.",
     "group.min.session.timeout.ms": "The shortest session timeout of a member of a classic group, in milliseconds.",
+    "inter.broker.listener.name": "The listener that brokers connect to; the limits of the broker do not hold it up.",
     "listener.security.protocol.map": "The security protocol of each listener by its name; PLAINTEXT, SSL, "
     "SASL_PLAINTEXT or SASL_SSL.",
     "listeners": "The addresses the broker listens on, each with a name; PLAINTEXT on loopback.",
@@ -99,7 +100,8 @@ _BROKER = {
     "replica.high.watermark.checkpoint.interval.ms": "The interval at which high watermarks are written, in "
     "milliseconds.",
     "log.retention.check.interval.ms": "The interval of checks for segments to delete, in milliseconds.",
-    "max.connections": "The largest number of connections.",
+    "max.connection.creation.rate": "How many connections per second are accepted; the others wait.",
+    "max.connections": "The largest number of connections; further ones wait until others are closed.",
     "max.connections.per.ip": "The largest number of connections from one IP address.",
     "max.connections.per.ip.overrides": "The same for some addresses: ADDRESS:NUMBER, separated by commas.",
     "max.incremental.fetch.session.cache.slots": "The largest number of incremental fetch sessions.",

@@ -60,6 +60,7 @@ class Listeners:
 
     Attributes:
         all: the listeners, in the order of the settings; port 0 picks a free port.
+        inter_broker: the name of the listener that brokers connect to.
 
     Raises:
         ConfigError: no listener is for clients, or settings contradict each other or are not implemented.
@@ -77,10 +78,11 @@ class Listeners:
         for listener in self.all:
             # Raises if the settings name none.
             self.protocol(listener.name)
-        between = settings.get("inter.broker.listener.name", "").upper()
-        if between and between not in self._advertised:
+        named = settings.get("inter.broker.listener.name", "").upper()
+        self.inter_broker = named or settings.get("security.inter.broker.protocol", PLAINTEXT)
+        if named and named not in self._advertised:
             raise ConfigError(
-                f"inter.broker.listener.name={between} is not among the advertised listeners: "
+                f"inter.broker.listener.name={named} is not among the advertised listeners: "
                 f"{', '.join(self._advertised)}"
             )
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping
 
+from refbroker.server.listening import Accepted
 from refbroker.testing.simulation.network import Endpoint, Network
 from refbroker.testing.simulation.streams import StreamTransport
 
@@ -33,14 +35,32 @@ class SimulatedListener:
         self._host = host
         self._network = network
         self._loop = asyncio.get_running_loop()
+        self._accept: Callable[[Accepted], None] = Accepted.close
+        self._queue: deque[Endpoint] = deque()
+        self._is_accepting = False
 
-    async def start(self, make_protocol: Callable[[], asyncio.BaseProtocol], backlog: int) -> None:
+    def start(self, accept: Callable[[Accepted], None], backlog: int) -> None:
+        """See Listener; the queue has no limit."""
+        self._accept = accept
+        self._network.listen(self._host, self.port, self._arrived)
+        self.resume()
+
+    def pause(self) -> None:
         """See Listener."""
+        self._is_accepting = False
 
-        def accept(endpoint: Endpoint) -> None:
-            StreamTransport(self._loop, endpoint, make_protocol())
+    def resume(self) -> None:
+        """See Listener."""
+        self._is_accepting = True
+        self._loop.call_soon(self._accept_some)
 
-        self._network.listen(self._host, self.port, accept)
+    def _arrived(self, endpoint: Endpoint) -> None:
+        self._queue.append(endpoint)
+        self._loop.call_soon(self._accept_some)
+
+    def _accept_some(self) -> None:
+        while self._is_accepting and self._queue:
+            self._accept(_AcceptedEndpoint(self._loop, self._queue.popleft()))
 
     async def stop_accepting(self) -> None:
         """See Listener."""
@@ -49,4 +69,26 @@ class SimulatedListener:
 
     def close(self) -> None:
         """See Listener."""
+        self._is_accepting = False
         self._network.release(self._host, self.port)
+        while self._queue:
+            self._queue.popleft().abort()
+
+
+class _AcceptedEndpoint:
+    """A `refbroker.server.listening.Accepted` of the simulated network. Descriptor 0 is never close to the limit."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, endpoint: Endpoint) -> None:
+        host, port = endpoint.peer
+        self.peer = f"{host}:{port}"
+        self.descriptor = 0
+        self._loop = loop
+        self._endpoint = endpoint
+
+    def serve(self, protocol: asyncio.BaseProtocol) -> None:
+        """See Accepted."""
+        StreamTransport(self._loop, self._endpoint, protocol)
+
+    def close(self) -> None:
+        """See Accepted."""
+        self._endpoint.close()

@@ -11,13 +11,6 @@ READ_SIZE = 262_144
 """Bytes that a plain protocol is given at once, at most."""
 
 
-class _NoSocket:
-    """A stand-in for the socket. Descriptor 0 is never close to the limit of open files."""
-
-    def fileno(self) -> int:
-        return 0
-
-
 class StreamTransport(asyncio.Transport):
     """The transport of one end of a connection.
 
@@ -28,7 +21,7 @@ class StreamTransport(asyncio.Transport):
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, endpoint: Endpoint, protocol: asyncio.BaseProtocol) -> None:
-        super().__init__({"peername": endpoint.peer, "sockname": endpoint.address, "socket": _NoSocket()})
+        super().__init__({"peername": endpoint.peer, "sockname": endpoint.address})
         self._loop = loop
         self._endpoint = endpoint
         self._protocol: Any = protocol

@@ -8,7 +8,11 @@ import pytest
 
 from kclient import Admin
 from kclient.admin import AlterConfig, ConfigResource, QuotaEntity
+from kclient.protocol.frames import peek_correlation_id
 from kclient.protocol.messages.api_versions import ApiVersionsRequest
+from kclient.protocol.messages.records.metadata_log import ConfigRecord
+from refbroker.metadata.image import BROKER_RESOURCE
+from refbroker.metrics.counters import Closed
 from refbroker.server import pending_connections
 from refbroker.testing import RefBroker
 from tests.support.patience import CHANGE
@@ -20,32 +24,175 @@ def is_served(wire: Wire) -> bool:
     return bool(wire.ask(ApiVersionsRequest(), 0).api_keys)
 
 
+def connections(broker: RefBroker) -> int:
+    return broker.call(lambda kafka: kafka.server.connection_count)
+
+
+def opened(broker: RefBroker) -> int:
+    return broker.call(lambda kafka: kafka.parts.metrics.connections_opened)
+
+
+def closed(broker: RefBroker) -> int:
+    return broker.call(lambda kafka: kafka.parts.metrics.connections_closed[Closed.REFUSED])
+
+
+def change(broker: RefBroker, name: str, value: str) -> None:
+    record = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=name, value=value)
+    broker.call(lambda kafka: kafka.parts.metadata.append([record]))
+
+
 @pytest.mark.parametrize(
     "settings",
     [
         {"max.connections.per.ip": "2"},
         {"max.connections.per.ip": "1", "max.connections.per.ip.overrides": "10.0.0.1:7, 127.0.0.1:2"},
-        {"listener.name.plaintext.max.connections": "2"},
     ],
-    ids=["address", "override", "listener"],
+    ids=["address", "override"],
 )
-def test_one_connection_too_many_is_closed(settings: dict[str, str]) -> None:
+def test_one_connection_too_many_of_an_address_is_closed(settings: dict[str, str]) -> None:
     with RefBroker(settings=settings) as broker, ExitStack() as stack:
         one, two, three = (stack.enter_context(Wire(broker.bootstrap_servers)) for _ in range(3))
         assert is_served(one)
         assert is_served(two)
         assert three.is_closed()
         two.socket.close()
-        wait_until(lambda: broker.call(lambda kafka: len(kafka.server.connections)) == 1, CHANGE)
+        wait_until(lambda: connections(broker) == 1, CHANGE)
         assert is_served(stack.enter_context(Wire(broker.bootstrap_servers)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "who"),
+    [
+        ({"max.connections": "2"}, "the listener PLAINTEXT"),
+        ({"listener.name.plaintext.max.connections": "2"}, "the listener PLAINTEXT"),
+        ({"max.connections": "2", "listener.name.plaintext.max.connections": "9"}, "the broker"),
+    ],
+    ids=["broker", "listener", "broker-and-listener"],
+)
+def test_one_connection_too_many_waits(settings: dict[str, str], who: str, caplog: pytest.LogCaptureFixture) -> None:
+    with RefBroker(settings=settings) as broker, ExitStack() as stack:
+        one, two, three = (stack.enter_context(Wire(broker.bootstrap_servers)) for _ in range(3))
+        sent = three.send(ApiVersionsRequest(), 0)
+        assert is_served(one)
+        assert is_served(two)
+        line = f"the connection of {three.name} and later ones wait: {who} has 2 connections already"
+        wait_until(lambda: line in caplog.text)
+        assert connections(broker) == 2
+        two.socket.close()
+        assert peek_correlation_id(three.read_frame()) == sent
+        assert connections(broker) == 2
+
+
+def test_a_limit_that_is_raised_admits_what_waits(caplog: pytest.LogCaptureFixture) -> None:
+    with RefBroker(max_connections=1) as broker, ExitStack() as stack:
+        wires = [stack.enter_context(Wire(broker.bootstrap_servers)) for _ in range(4)]
+        for wire in wires:
+            wire.send(ApiVersionsRequest(), 0)
+        wait_until(lambda: "later ones wait" in caplog.text)
+        change(broker, "max.connections", "3")
+        for wire in wires[:3]:
+            assert wire.read_frame()
+        assert connections(broker) == 3
+        change(broker, "max.connections", "4")
+        assert wires[3].read_frame()
+
+
+def test_a_limit_that_is_lowered_closes_what_was_idle_for_longest() -> None:
+    with RefBroker() as broker, ExitStack() as stack:
+        wires = [stack.enter_context(Wire(broker.bootstrap_servers)) for _ in range(3)]
+        for wire in (*wires, wires[0]):
+            assert is_served(wire)
+        change(broker, "max.connections", "1")
+        assert wires[1].is_closed()
+        assert wires[2].is_closed()
+        assert is_served(wires[0])
+
+
+BOTH = {
+    "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
+    "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+    "inter.broker.listener.name": "INSIDE",
+}
+
+
+def test_a_broker_takes_the_place_of_the_client_that_was_idle_for_longest(caplog: pytest.LogCaptureFixture) -> None:
+    with RefBroker(settings=BOTH, max_connections=2) as broker, ExitStack() as stack:
+        outside, inside = broker.address("OUTSIDE"), broker.address("INSIDE")
+        one, two = (stack.enter_context(Wire(outside)) for _ in range(2))
+        for wire in (two, one):
+            assert is_served(wire)
+        three = stack.enter_context(Wire(outside))
+        three.send(ApiVersionsRequest(), 0)
+        wait_until(lambda: "the listener OUTSIDE has 2 connections already" in caplog.text)
+        assert is_served(stack.enter_context(Wire(inside)))
+        assert two.is_closed()
+        assert is_served(one)
+        assert is_served(stack.enter_context(Wire(inside)))
+        assert one.is_closed()
+        assert connections(broker) == 2
+
+
+def test_a_broker_that_stops_closes_a_connection_that_waits(caplog: pytest.LogCaptureFixture) -> None:
+    with RefBroker(max_connections=1) as broker, Wire(broker.bootstrap_servers) as one:
+        assert is_served(one)
+        with Wire(broker.bootstrap_servers) as two:
+            wait_until(lambda: "later ones wait" in caplog.text)
+            broker.restart()
+            assert two.is_closed()
+        with Wire(broker.bootstrap_servers) as later:
+            assert is_served(later)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"max.connection.creation.rate": "1"}, {"listener.name.outside.max.connection.creation.rate": "1"}],
+    ids=["broker", "listener"],
+)
+def test_connections_that_come_too_fast_wait_for_a_second(settings: dict[str, str]) -> None:
+    with RefBroker(settings={**BOTH, **settings}) as broker, ExitStack() as stack:
+        broker.clock.hold()
+        outside, inside = broker.address("OUTSIDE"), broker.address("INSIDE")
+        for _ in range(10):  # those of a window
+            assert is_served(stack.enter_context(Wire(outside)))
+        late = [stack.enter_context(Wire(outside)) for _ in range(2)]
+        for wire in late:
+            wire.send(ApiVersionsRequest(), 0)
+        # The listener of the brokers does not wait for clients.
+        assert is_served(stack.enter_context(Wire(inside)))
+        broker.clock.step(0.999)
+        assert connections(broker) == 11
+        broker.clock.step(0.001)
+        assert late[0].read_frame()
+        assert connections(broker) == 12
+        broker.clock.step(60)
+        assert late[1].read_frame()
+
+
+def test_the_rate_of_connections_changes_while_the_broker_runs() -> None:
+    with RefBroker() as broker, ExitStack() as stack:
+        with Admin(**broker.client_options) as admin:
+            rate = AlterConfig.set("max.connection.creation.rate", 1)
+            admin.incremental_alter_configs({ConfigResource.broker(): rate})
+        broker.clock.hold()
+        wires = [stack.enter_context(Wire(broker.bootstrap_servers)) for _ in range(10)]
+        for wire in wires:
+            wire.send(ApiVersionsRequest(), 0)
+        opened = connections(broker)
+        assert opened < 10
+        change(broker, "max.connection.creation.rate", "1000")
+        # What waits already waits as long as it was to.
+        assert connections(broker) == opened
+        broker.clock.step(1)
+        for wire in wires:
+            assert wire.read_frame()
 
 
 def test_the_limit_of_an_address_changes_while_the_broker_runs() -> None:
     with RefBroker() as broker, ExitStack() as stack:
         with Admin(**broker.client_options) as admin:
-            change = AlterConfig.set("max.connections.per.ip", 1)
-            admin.incremental_alter_configs({ConfigResource.broker(): change})
-        wait_until(lambda: not broker.call(lambda kafka: len(kafka.server.connections)), CHANGE)
+            limit = AlterConfig.set("max.connections.per.ip", 1)
+            admin.incremental_alter_configs({ConfigResource.broker(): limit})
+        wait_until(lambda: not connections(broker), CHANGE)
         one, two = (stack.enter_context(Wire(broker.bootstrap_servers)) for _ in range(2))
         assert is_served(one)
         assert two.is_closed()
@@ -58,11 +205,14 @@ def test_an_address_that_connects_too_fast_is_held_and_then_closed() -> None:
         broker.clock.hold()
         for _ in range(10):  # those of a window
             assert is_served(stack.enter_context(Wire(broker.bootstrap_servers)))
+        before = opened(broker)
         late = stack.enter_context(Wire(broker.bootstrap_servers))
         late.send(ApiVersionsRequest(), 0)
-        wait_until(lambda: broker.call(lambda kafka: len(kafka.server.connections)) == 11, CHANGE)
+        wait_until(lambda: opened(broker) > before, CHANGE)
+        # A connection that is held counts for no limit.
+        assert connections(broker) == 10
         broker.clock.step(0.999)
-        assert broker.call(lambda kafka: len(kafka.server.connections)) == 11
+        assert not closed(broker)
         broker.clock.step(0.001)
         assert late.is_closed()
         broker.clock.step(60)
@@ -79,4 +229,4 @@ def test_of_too_many_clients_that_do_not_log_in_the_oldest_is_closed(monkeypatch
             client.describe_cluster()
             assert strangers[0].is_closed()
             client.list_topics()
-        wait_until(lambda: broker.call(lambda kafka: len(kafka.server.connections)) <= 2, CHANGE)
+        wait_until(lambda: connections(broker) <= 2, CHANGE)

@@ -204,19 +204,6 @@ def test_a_quiet_connection_gives_its_memory_back(kafka: RefBroker) -> None:
         assert wire.ask(produce_request("t", b"y"), 9).responses[0].partition_responses[0].base_offset == 1
 
 
-def test_one_connection_too_many_is_closed() -> None:
-    with (
-        RefBroker(max_connections=2) as kafka,
-        Wire(kafka.bootstrap_servers) as one,
-        Wire(kafka.bootstrap_servers) as two,
-    ):
-        assert one.ask(ApiVersionsRequest(), 0)
-        assert two.ask(ApiVersionsRequest(), 0)
-        with Wire(kafka.bootstrap_servers) as three:
-            assert three.is_closed()
-        assert one.ask(ApiVersionsRequest(), 0)
-
-
 def test_a_handler_that_fails_behind_a_long_poll_closes_its_connection_alone(
     kafka: RefBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

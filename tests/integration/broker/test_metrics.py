@@ -130,7 +130,7 @@ def test_an_answer_counts_as_sent_when_a_slow_reader_has_made_room(kafka: RefBro
 
 @pytest.mark.parametrize("reason", list(Closed))
 def test_connections_are_counted_by_why_they_were_closed(reason: Closed) -> None:
-    with RefBroker(max_connections=2) as kafka, contextlib.ExitStack() as stack:
+    with RefBroker(max_connections_per_ip=2) as kafka, contextlib.ExitStack() as stack:
         wires = [stack.enter_context(Wire(kafka.bootstrap_servers)) for _ in range(2)]
         for wire in wires:
             wire.ask(ApiVersionsRequest(), 0)

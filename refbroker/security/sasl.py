@@ -265,13 +265,12 @@ class Authenticator:
         self._exchange = None
         self._mechanism = self._requested
         now, longest_ms = self._clock(), self._mechanisms[self._requested].max_session_ms
-        limits = [longest_ms] if longest_ms > 0 else []
+        ends = [now + longest_ms] if longest_ms > 0 else []
         if login.expires_ms is not None:
-            limits.append(max(login.expires_ms - now, 0))
-        lifetime_ms = min(limits, default=0)
-        self._session_ends_ms = now + lifetime_ms if limits else None
+            ends.append(login.expires_ms)
+        self._session_ends_ms = min(ends, default=None)
         self._change(Event.LOG_IN)
-        return lifetime_ms
+        return 0 if self._session_ends_ms is None else max(self._session_ends_ms - now, 0)
 
     def _change(self, event: Event) -> None:
         self._state = STATES.next_state(self._state, event)

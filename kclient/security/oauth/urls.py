@@ -18,11 +18,11 @@ def check_url(url: str, option: str) -> None:
     Raises:
         ConfigError: it is no URL, or secrets would cross the network in plain text.
     """
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        host = ""
+        parts, host = urlsplit(""), ""
     if parts.scheme == "file" and parts.path:
         return
     if parts.scheme not in ("http", "https") or not host:

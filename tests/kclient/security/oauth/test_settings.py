@@ -222,6 +222,7 @@ URL = "https://login.test/token"
         ({"sasl_oauthbearer_token_endpoint_url": "https://u:p@login.test"}, "must not contain a user or a password"),
         ({"sasl_oauthbearer_token_endpoint_url": "login.test"}, "must be a URL such as"),
         ({"sasl_oauthbearer_token_endpoint_url": "https://login.test:port"}, "must be a URL such as"),
+        ({"sasl_oauthbearer_token_endpoint_url": "https://[::1"}, "must be a URL such as"),
         ({"sasl_oauthbearer_token_endpoint_url": URL, "sasl_oauthbearer_jwt_retriever_class": RETRIEVER},
          "JwtBearerJwtRetriever needs sasl_oauthbearer_assertion_private_key_file"),
         ({"sasl_oauthbearer_token_endpoint_url": URL, "sasl_oauthbearer_assertion_file": "/nowhere",
@@ -235,7 +236,7 @@ URL = "https://login.test/token"
         ({"sasl_login_refresh_window_factor": 2.0}, "must be from 0.5 to 1.0, not 2.0"),
         ({"sasl_login_callback_handler_class": "x"}, "sasl_login_callback_handler_class must be one of"),
     ],
-    ids=["nothing", "two", "no client", "http", "password", "no url", "no port", "no key", "secret and assertion",
+    ids=["nothing", "two", "no client", "http", "password", "no url", "no port", "bracket", "no key", "secret and assertion",
          "no assertion", "no ca", "username", "factor", "handler"],
 )  # fmt: skip
 def test_options_that_cannot_get_a_token_are_refused(options: dict[str, Any], text: str) -> None:

@@ -236,7 +236,7 @@ URL = "https://login.test/token"
         ({"sasl_login_refresh_window_factor": 2.0}, "must be from 0.5 to 1.0, not 2.0"),
         ({"sasl_login_callback_handler_class": "x"}, "sasl_login_callback_handler_class must be one of"),
     ],
-    ids=["nothing", "two", "no client", "http", "password", "no url", "no port", "bracket", "no key", "secret and assertion",
+    ids=["nothing", "two", "no client", "http", "password", "no url", "no port", "bracket", "no key", "two proofs",
          "no assertion", "no ca", "username", "factor", "handler"],
 )  # fmt: skip
 def test_options_that_cannot_get_a_token_are_refused(options: dict[str, Any], text: str) -> None:

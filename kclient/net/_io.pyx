@@ -137,7 +137,7 @@ cdef void examine(Link* link) noexcept nogil:
             link.end = there
         return
     size = frame_size(link.staged + link.start)
-    if size < 4 or size > link.limit:
+    if size < 0 or size > link.limit:
         link.events |= HAS_BAD_FRAME
     elif there >= <size_t>size + 4:
         link.events |= HAS_FRAME

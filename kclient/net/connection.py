@@ -9,6 +9,7 @@ responses, authenticates again, and continues (KIP-368). Elsewhere: reconnecting
 from __future__ import annotations
 
 import logging
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -27,7 +28,7 @@ from kclient.metrics import Counter, Histogram
 from kclient.net.connection_states import BEING_MADE, IN_USE, STATES, Event, State
 from kclient.net.events import CLOSED, CONNECTED, FRAME, SENT, TLS_STARTED, BadFrame, PeerClosed
 from kclient.net.failures import api_name, error_for_request
-from kclient.net.handshake import ApiRanges, Ask, Await, Exchange, Setup, Step
+from kclient.net.handshake import ApiRanges, Ask, Await, BareMessage, Exchange, Setup, Step
 from kclient.net.manager import NEVER, Request
 from kclient.net.throttling import throttle_seconds
 from kclient.net.transport import Address, Channel
@@ -44,6 +45,7 @@ SETUP_FRAME_LIMIT = 1 << 20
 """Bytes. No response during set-up is that large, but a peer that is not a Kafka broker may announce any size."""
 FRAME_LIMIT = 0x7FFFFFFF
 _LAST_CORRELATION_ID = 0x7FFFFFFF
+_SIZE = struct.Struct(">i")
 
 
 class Peer(NamedTuple):
@@ -125,7 +127,7 @@ class Connection:
         self._setup_timeout = 0.0
         self._reauthenticate_at = NEVER
         self._throttled_until = 0.0
-        self._asked: Ask | None = None
+        self._asked: Ask | BareMessage | None = None
         self._awaited: Await | None = None
         self._exchange: Exchange | None = None
         self._client_id = client_id
@@ -392,6 +394,12 @@ class Connection:
         if isinstance(ask, Await):
             self._await(ask)
             return
+        if isinstance(ask, BareMessage):
+            self._asked = ask if ask.is_answered else None
+            self._channel.send([_SIZE.pack(len(ask.data)), ask.data])
+            if not ask.is_answered:
+                self._advance(None, now)
+            return
         self._asked = ask
         self._channel.send(encode_request(ask.message, ask.version, self._next_id, self._client_id))
 
@@ -409,6 +417,10 @@ class Connection:
         ask = self._asked
         if ask is None:
             self.close(self._not_kafka("bytes before any request"), now)
+            return
+        if isinstance(ask, BareMessage):
+            self._asked = None
+            self._advance(frame, now)
             return
         expected = self._next_id
         self._next_id = 0 if expected == _LAST_CORRELATION_ID else expected + 1
@@ -473,6 +485,8 @@ class Connection:
             return ProtocolError(f"{reason}", broker=self.peer.name)
         if setting_up:
             if isinstance(reason, PeerClosed):
+                if isinstance(self._asked, BareMessage):
+                    return self._unreachable("the broker closed the connection during the login", self._asked.advice)
                 if reason.head:
                     return self._not_kafka(describe_stranger(reason.head) + " and closed the connection")
                 advice = f"check that this is a {self.peer.listener} listener of a Kafka broker"
@@ -490,7 +504,8 @@ class Connection:
         return DisconnectedError(text, broker=self.peer.name)
 
     def _asked_for(self) -> str:
-        return type(self._asked.message).message_name.removesuffix("Request") if self._asked else "ApiVersions"
+        asked = self._asked
+        return type(asked.message).message_name.removesuffix("Request") if isinstance(asked, Ask) else "ApiVersions"
 
     def _change(self, event: Event) -> None:
         self.state = STATES.next_state(self.state, event, f"to {self.peer.name}")

@@ -11,8 +11,6 @@ import struct
 from kclient.net.events import BadFrame
 
 _SIZE = struct.Struct(">i")
-_SMALLEST = 4
-"""Bytes of a correlation id, with which every response begins."""
 
 
 class FrameBuffer:
@@ -48,14 +46,15 @@ class FrameBuffer:
             return None
         if self._body is None:
             (size,) = _SIZE.unpack(self._head)
-            if not _SMALLEST <= size <= limit:
+            if not 0 <= size <= limit:
                 return BadFrame(size, bytes(self._head))
             try:
                 self._body = bytearray(size)
             except MemoryError:
                 return BadFrame(size, bytes(self._head))
             self._target, self._filled = memoryview(self._body), 0
-            return None
+            if size:
+                return None
         body, self._body = self._body, None
         self._target, self._filled = memoryview(self._head), 0
         return body

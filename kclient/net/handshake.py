@@ -1,8 +1,9 @@
 """How a connection is set up before the first request: a list of steps, each a generator.
 
-A step yields requests and receives the bodies of their responses, or yields something that another thread computes, and
-receives the result; it uses no socket and never blocks. ApiVersions comes first and returns the versions that the
-broker supports. Elsewhere: SASL (`sasl`), the connection itself, and how long set-up may take.
+A step yields requests and receives the bodies of their responses, or bytes that are no request and receives the bytes
+of the peer, or something that another thread computes and receives the result; it uses no socket and never blocks.
+ApiVersions comes first and returns the versions that the broker supports. Elsewhere: SASL (`sasl`), the connection
+itself, and how long set-up may take.
 """
 
 from __future__ import annotations
@@ -93,6 +94,20 @@ class Ask(NamedTuple):
     version: int
 
 
+class BareMessage(NamedTuple):
+    """Bytes of a step without a request around them, as after SaslHandshake version 0.
+
+    Attributes:
+        data: the bytes, which may be empty.
+        advice: what to check if the peer closes the connection instead of responding.
+        is_answered: whether bytes of the peer follow; else the step receives None at once.
+    """
+
+    data: bytes
+    advice: str
+    is_answered: bool = True
+
+
 class Await(NamedTuple):
     """Something that a step needs and that another thread computes, such as a token.
 
@@ -126,7 +141,7 @@ class Setup:
         self.reauthenticate: Step | None = None
 
 
-Exchange = Generator[Ask | Await, Any, None]
+Exchange = Generator[Ask | BareMessage | Await, Any, None]
 Step = Callable[[Setup], Exchange]
 
 

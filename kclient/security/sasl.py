@@ -21,8 +21,8 @@ IMPLEMENTED = (*WITH_PASSWORD, OAUTHBEARER)
 NOT_YET = ("GSSAPI", "AWS_MSK_IAM")
 """Mechanisms that brokers have and this version does not implement yet."""
 
-Exchange = Generator[bytes, bytes, None]
-"""Yields the messages of one side and receives those of the other.
+Exchange = Generator[bytes, bytes, bytes | None]
+"""Yields the messages of the client and receives those of the broker; returns a last one to which there is no answer.
 
 If the broker refuses, its error is thrown in; the exchange may raise another one instead.
 """
@@ -96,5 +96,5 @@ class PasswordLogin(NamedTuple):
         return StartedExchange(exchange, blocks=False)
 
 
-def _plain(user: str, password: Secret) -> Exchange:
+def _plain(user: str, password: Secret) -> Generator[bytes, bytes, None]:
     yield f"\0{user}\0{password.reveal()}".encode()

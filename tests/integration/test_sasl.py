@@ -157,6 +157,32 @@ def test_after_the_old_handshake_messages_come_without_requests(refbroker: RefBr
         assert "User:bob" in principals(refbroker)
 
 
+@pytest.fixture
+def old_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have brokers and clients of this process know version 0 of SaslHandshake only, as before Kafka 1.0."""
+    monkeypatch.setattr(SaslHandshakeRequest, "max_version", 0)
+
+
+@pytest.mark.usefixtures("old_handshake")
+@pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "tls"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_client_logs_in_after_the_old_handshake(mechanism: str, tls: bool) -> None:
+    with RefBroker(sasl=USERS, tls=tls) as kafka:
+        options = {**kafka.client_options, "sasl_mechanism": mechanism}
+        with Producer(**options) as producer:
+            producer.send("t", b"v").result(ANSWER)
+            assert principals(kafka) == {"User:alice"}
+
+
+@pytest.mark.usefixtures("old_handshake")
+@pytest.mark.refbroker(sasl=USERS)
+def test_after_the_old_handshake_a_refusal_names_what_to_check(refbroker: RefBroker) -> None:
+    options = {**refbroker.client_options, "sasl_password": "rabbit", "default_api_timeout_ms": 1000}
+    text = "the broker closed the connection during the login; a broker before Kafka 1.0 refuses the user 'alice' in"
+    with Admin(**options) as admin, pytest.raises(KafkaTimeoutError, match=text):
+        admin.list_topics()
+
+
 @pytest.mark.not_simulated("connects a socket of its own")
 @pytest.mark.refbroker(sasl=USERS)
 def test_a_large_frame_before_the_login_is_refused(refbroker: RefBroker, caplog: pytest.LogCaptureFixture) -> None:

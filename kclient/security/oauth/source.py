@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 from kclient.errors import KafkaError, OAuthTokenError, SaslAuthenticationError
 from kclient.security.oauth.exchange import oauth_client
 from kclient.security.oauth.tokens import OAuthToken
-from kclient.security.sasl import OAUTHBEARER, Exchange, StartedExchange
+from kclient.security.sasl import OAUTHBEARER, StartedExchange
 
 _log = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ class TokenSource:
             return None
         return token
 
-    def _exchange(self, fetch: Callable[[], OAuthToken]) -> Exchange:
+    def _exchange(self, fetch: Callable[[], OAuthToken]) -> Generator[bytes, bytes, None]:
         token = fetch()
         try:
             yield from oauth_client(token)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Generator
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -22,7 +23,7 @@ from kclient.net.sasl import authenticate
 from kclient.protocol import Message
 from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from kclient.security.sasl import PasswordLogin
+from kclient.security.sasl import Exchange, Login, PasswordLogin, StartedExchange
 from kclient.security.secret import Secret
 from tests.kclient.net.scripted import QueueWorker
 
@@ -36,11 +37,11 @@ def body(response: Message, version: int) -> memoryview:
     return memoryview(response.encode(version))
 
 
-def run(*responses: Message, ranges: dict[int, tuple[int, int]] | None = None) -> list[Message]:
+def run(*responses: Message, ranges: dict[int, tuple[int, int]] | None = None, login: Login = LOGIN) -> list[Message]:
     """Run the step with these responses; return its requests."""
     setup = Setup(BROKER, "kafka", "1")
     setup.ranges = ApiRanges(BROKER, {17: (0, 1), 36: (0, 2)} if ranges is None else ranges)
-    exchange = authenticate(LOGIN, LoginThread(QueueWorker(), lambda function: None, lambda: 0.0), random.Random(1))(
+    exchange = authenticate(login, LoginThread(QueueWorker(), lambda function: None, lambda: 0.0), random.Random(1))(
         setup
     )
     ask = next(exchange)
@@ -86,9 +87,73 @@ def test_a_refusal_names_broker_mechanism_and_user(responses: list[Message], kin
     assert "wonder" not in str(caught.value)
 
 
-def test_a_broker_before_sasl_authenticate_is_named() -> None:
-    with pytest.raises(UnsupportedVersionError, match="SaslHandshake"):
-        run(ranges={17: (0, 0)})
+def test_a_broker_without_sasl_handshake_is_named() -> None:
+    with pytest.raises(UnsupportedVersionError, match="the broker does not have the API SaslHandshake"):
+        run(ranges={})
+
+
+class ScriptedLogin(NamedTuple):
+    """A login whose exchange is that of a test."""
+
+    exchange: Exchange
+    mechanism: str = "OTHER"
+    who: str = "the user 'alice'"
+    options: str = "sasl_username"
+
+    def start(self, host: str) -> StartedExchange:
+        return StartedExchange(self.exchange, blocks=False)
+
+
+def old_step(exchange: Exchange) -> Generator[Any, Any, None]:
+    """Return the step after the handshake with a broker that has its version 0 only."""
+    setup = Setup(BROKER, "kafka", "1")
+    setup.ranges = ApiRanges(BROKER, {17: (0, 0)})
+    thread = LoginThread(QueueWorker(), lambda function: None, lambda: 0.0)
+    step = authenticate(ScriptedLogin(exchange), thread, random.Random(1))(setup)
+    asked: Any = next(step)
+    assert (asked.message, asked.version) == (SaslHandshakeRequest(mechanism="OTHER"), 0)
+    return step
+
+
+def test_after_the_old_handshake_messages_travel_without_requests() -> None:
+    received = []
+
+    def exchange() -> Exchange:
+        received.append((yield b"first"))
+        received.append((yield b""))
+        return None
+
+    step = old_step(exchange())
+    handshake = body(SaslHandshakeResponse(), 0)
+    assert step.send(handshake).data == b"first"
+    assert step.send(memoryview(b"abc")).data == b""
+    with pytest.raises(StopIteration):
+        step.send(memoryview(b""))
+    assert received == [b"abc", b""]
+
+
+def test_an_old_broker_does_not_respond_to_the_last_message_of_some_mechanisms() -> None:
+    def exchange() -> Exchange:
+        yield b"first"
+        return b"last"
+
+    step = old_step(exchange())
+    assert step.send(body(SaslHandshakeResponse(), 0)).is_answered
+    asked = step.send(memoryview(b"abc"))
+    assert (asked.data, asked.is_answered) == (b"last", False)
+    assert "refuses the user 'alice' in this way: check sasl_username" in asked.advice
+    with pytest.raises(StopIteration):
+        step.send(None)
+
+
+def test_the_last_message_in_a_request_is_answered() -> None:
+    def exchange() -> Exchange:
+        yield b"first"
+        return b"last"
+
+    responses = (SaslHandshakeResponse(), *(SaslAuthenticateResponse(error_message=None) for _ in range(2)))
+    asked = run(*responses, login=ScriptedLogin(exchange()))
+    assert asked[1:] == [SaslAuthenticateRequest(auth_bytes=b"first"), SaslAuthenticateRequest(auth_bytes=b"last")]
 
 
 def config(**options: Any) -> AdminConfig:

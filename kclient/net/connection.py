@@ -3,7 +3,7 @@
 Responses arrive in the order of the requests. Any other response, or a request without a response in time, closes the
 connection, and all requests in flight fail. Before a session of SASL ends, the connection waits for outstanding
 responses, authenticates again, and continues (KIP-368). Elsewhere: reconnecting, choosing a broker (`nodes`), sockets
-(`transport`).
+(`transport`), and what the errors say (`connection_failures`).
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from kclient._text import address
 from kclient.errors import (
     BrokerConnectionError,
     DisconnectedError,
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
-    NotKafkaError,
     ProtocolError,
 )
 from kclient.metrics import Counter, Histogram
+from kclient.net.connection_failures import ConnectionFailures, Peer
 from kclient.net.connection_states import BEING_MADE, IN_USE, STATES, Event, State
-from kclient.net.events import CLOSED, CONNECTED, FRAME, SENT, TLS_STARTED, BadFrame, PeerClosed
+from kclient.net.events import CLOSED, CONNECTED, FRAME, SENT, TLS_STARTED
 from kclient.net.failures import api_name, error_for_request
 from kclient.net.handshake import ApiRanges, Ask, Await, BareMessage, Exchange, Setup, Step
 from kclient.net.manager import NEVER, Request
@@ -46,15 +45,6 @@ SETUP_FRAME_LIMIT = 1 << 20
 FRAME_LIMIT = 0x7FFFFFFF
 _LAST_CORRELATION_ID = 0x7FFFFFFF
 _SIZE = struct.Struct(">i")
-
-
-class Peer(NamedTuple):
-    """The peer of a connection; `name` is its name in errors, `listener` is how clients of its port are secured."""
-
-    name: str
-    host: str
-    port: int
-    listener: str = "plaintext"
 
 
 class InFlight(NamedTuple):
@@ -113,6 +103,7 @@ class Connection:
         defer: Callable[[Callable[[], None]], None],
     ) -> None:
         self.peer = peer
+        self._failures = ConnectionFailures(peer)
         self.state = State.NEW
         self.in_flight: deque[InFlight] = deque()
         self.unsent: list[InFlight] = []
@@ -220,7 +211,7 @@ class Connection:
         """Close the connection if something took too long."""
         if self.state in BEING_MADE or self.state is State.REAUTHENTICATING:
             if now >= self.deadline:
-                self.close(self._setup_timed_out(), now)
+                self.close(self.no_answer(f"within {self._setup_timeout:.3g} s"), now)
             return
         late = [entry for entry in (*self.in_flight, *self.unsent) if entry.deadline <= now]
         if late:
@@ -386,7 +377,7 @@ class Connection:
             self._next_step(now)
             return
         except ProtocolError as error:
-            self.close(self._not_kafka(f"a response that is not Kafka's protocol ({error.message})"), now)
+            self.close(self._failures.malformed(error), now)
             return
         except KafkaError as error:
             self.close(error, now)
@@ -416,7 +407,7 @@ class Connection:
     def _setup_frame(self, frame: Any, now: float) -> None:
         ask = self._asked
         if ask is None:
-            self.close(self._not_kafka("bytes before any request"), now)
+            self.close(self._failures.not_kafka("bytes before any request"), now)
             return
         if isinstance(ask, BareMessage):
             self._asked = None
@@ -428,7 +419,7 @@ class Connection:
         try:
             body = self._body(frame, type(ask.message), ask.version, expected)
         except ProtocolError as error:
-            self.close(self._not_kafka(f"a response that is not Kafka's protocol ({error.message})"), now)
+            self.close(self._failures.malformed(error), now)
             return
         self._advance(body, now)
 
@@ -444,78 +435,22 @@ class Connection:
         lost = DisconnectedError(f"the connection was closed because the broker did not respond to {first}")
         self.close(lost, now, culprits)
 
-    def _setup_timed_out(self) -> KafkaError:
-        seconds = f"within {self._setup_timeout:.3g} s"
-        if self.state is State.CONNECTING:
-            return self._unreachable(f"no connection {seconds}")
-        return self.no_answer(seconds)
-
     def no_answer(self, seconds: str) -> BrokerConnectionError:
-        """Return the error of a peer that has accepted the connection, and nothing more.
+        """Return the error of an attempt in which the peer has accepted the connection, and nothing more.
 
         Parameters:
             seconds: how long, as in "for 3 s".
         """
-        if self._awaited is not None:
-            return self._unreachable(f"{self._awaited.what} did not return {seconds}", "check what it waits for")
-        what = "the TLS handshake did not complete" if self.state is State.TLS_HANDSHAKE else "received no response"
-        return self._unreachable(
-            f"connected, but {what} {seconds}",
-            f"check that this is a {self.peer.listener} listener of a Kafka broker, and that it is not overloaded",
-        )
-
-    def _unreachable(self, reason: object, advice: str | None = None) -> BrokerConnectionError:
-        extra = {"advice": advice} if advice else {}
-        return BrokerConnectionError(self.peer.host, self.peer.port, reason, broker=self.peer.name, **extra)
-
-    def _not_kafka(self, what: str) -> NotKafkaError:
-        return NotKafkaError(
-            f"{address(self.peer.host, self.peer.port)} is not a {self.peer.listener} listener of a Kafka broker: "
-            f"it sent {what}; check host and port",
-            broker=self.peer.name,
-        )
+        awaited = None if self._awaited is None else self._awaited.what
+        return self._failures.no_answer(self.state, seconds, awaited)
 
     def _why_closed(self, reason: Exception) -> KafkaError:
         if isinstance(reason, KafkaError):
             return reason
-        setting_up = self.state in BEING_MADE
-        if isinstance(reason, BadFrame):
-            if setting_up:
-                return self._not_kafka(describe_stranger(reason.head))
-            return ProtocolError(f"{reason}", broker=self.peer.name)
-        if setting_up:
-            if isinstance(reason, PeerClosed):
-                if isinstance(self._asked, BareMessage):
-                    return self._unreachable("the broker closed the connection during the login", self._asked.advice)
-                if reason.head:
-                    return self._not_kafka(describe_stranger(reason.head) + " and closed the connection")
-                advice = f"check that this is a {self.peer.listener} listener of a Kafka broker"
-                if self.peer.listener == "plaintext":
-                    advice += "; a TLS or SASL listener closes such a connection"
-                return self._unreachable(
-                    f"the peer closed the connection instead of responding to {self._asked_for()}", advice
-                )
-            return self._unreachable(reason.strerror if isinstance(reason, OSError) and reason.strerror else reason)
-        if isinstance(reason, PeerClosed) and not self._has_answered and self.in_flight:
-            first = api_name(self.in_flight[0].request)
-            advice = "; if this listener has SASL, set security_protocol" if "SASL" not in self.peer.listener else ""
-            return DisconnectedError(f"{reason} instead of responding to {first}{advice}", broker=self.peer.name)
-        text = f"{reason}" if isinstance(reason, PeerClosed) else f"the connection was lost: {reason}"
-        return DisconnectedError(text, broker=self.peer.name)
-
-    def _asked_for(self) -> str:
-        asked = self._asked
-        return type(asked.message).message_name.removesuffix("Request") if isinstance(asked, Ask) else "ApiVersions"
+        if self.state in BEING_MADE:
+            return self._failures.closed_in_setup(reason, self._asked)
+        unanswered = api_name(self.in_flight[0].request) if self.in_flight and not self._has_answered else None
+        return self._failures.closed(reason, unanswered)
 
     def _change(self, event: Event) -> None:
         self.state = STATES.next_state(self.state, event, f"to {self.peer.name}")
-
-
-def describe_stranger(head: bytes) -> str:
-    """Describe the first bytes of a peer that is not a Kafka broker."""
-    if head.startswith(b"HTTP/"):
-        line = head.split(b"\r\n", 1)[0].decode("ascii", "replace")
-        return f"the response of an HTTP server ({line!r})"
-    if len(head) >= 3 and head[0] in (0x15, 0x16) and head[1] == 0x03:
-        return "a TLS record: this is a TLS port"
-    return f"bytes that are not Kafka's protocol ({head[:16]!r})"

@@ -21,7 +21,8 @@ from kclient.config.security_values import LISTENERS
 from kclient.errors import BrokerConnectionError, DisconnectedError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
 from kclient.net.backoff import Backoff
-from kclient.net.connection import Connection, ConnectionMetrics, Peer
+from kclient.net.connection import Connection, ConnectionMetrics
+from kclient.net.connection_failures import Peer
 from kclient.net.connection_states import State
 from kclient.net.events import Handler
 from kclient.net.failures import api_name, error_for_request

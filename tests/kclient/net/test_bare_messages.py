@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kclient.errors import BrokerConnectionError, KafkaError
-from kclient.net.connection import Connection, Peer
+from kclient.net.connection import Connection
+from kclient.net.connection_failures import Peer
 from kclient.net.connection_states import State
 from kclient.net.events import CLOSED, CONNECTED, FRAME, PeerClosed
 from kclient.net.handshake import BareMessage, Exchange, Setup

@@ -24,20 +24,29 @@ GROUPS = ("app.group", "web.group")
 TRANSACTIONAL_IDS = ("app.writer", "web.writer")
 USERS = ("alice", "bob")
 CLUSTER = "kafka-cluster"
+OWNERS = ("User:alice", "User:bob", "User:carol")
+"""The owners of delegation tokens, one for each."""
+TOKENS = tuple(f"token of {owner}" for owner in OWNERS)
+"""What stands for the ids of these tokens, which brokers choose."""
 
 _NAMES = {
     AclResourceType.TOPIC: (*TOPICS, *MISSING),
     AclResourceType.GROUP: GROUPS,
     AclResourceType.CLUSTER: (CLUSTER,),
     AclResourceType.TRANSACTIONAL_ID: TRANSACTIONAL_IDS,
+    AclResourceType.DELEGATION_TOKEN: TOKENS,
+    AclResourceType.USER: OWNERS,
 }
 _PREFIXES = ("app", "app.", "web", "o")
+_USER_PREFIXES = ("User:", "User:a", "Us", "b")
 _OPERATIONS = {
     AclResourceType.TOPIC: "READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS ALL",
     AclResourceType.GROUP: "READ DELETE DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS ALL",
     AclResourceType.CLUSTER: "CREATE DELETE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS "
     "IDEMPOTENT_WRITE ALL",
     AclResourceType.TRANSACTIONAL_ID: "DESCRIBE WRITE ALL",
+    AclResourceType.DELEGATION_TOKEN: "DESCRIBE ALL",
+    AclResourceType.USER: "CREATE_TOKENS DESCRIBE_TOKENS ALL",
 }
 # Kinds of resources for settings: topics, brokers, loggers, client metrics and groups.
 _CONFIG_KINDS = {2: (*TOPICS, *MISSING), 4: ("1",), 8: ("1",), 16: ("metrics",), 32: GROUPS}
@@ -68,7 +77,8 @@ def _random_acl(rng: random.Random) -> CreateAclsRequest.AclCreation:
     if resource_type is AclResourceType.CLUSTER:
         name = CLUSTER
     elif rng.random() < 0.3:
-        pattern, name = PatternType.PREFIXED, rng.choice(_PREFIXES)
+        prefixes = _USER_PREFIXES if resource_type is AclResourceType.USER else _PREFIXES
+        pattern, name = PatternType.PREFIXED, rng.choice(prefixes)
     operation = AclOperation[rng.choice(_OPERATIONS[resource_type].split())]
     denies = rng.random() < 0.25
     return CreateAclsRequest.AclCreation(
@@ -104,8 +114,11 @@ class _Choice:
         self.group = rng.choice(GROUPS)
         self.transactional_id = rng.choice(TRANSACTIONAL_IDS)
 
-    def topics(self, names: tuple[str, ...] = (*TOPICS, *MISSING)) -> list[str]:
+    def some(self, names: tuple[str, ...]) -> list[str]:
         return self.rng.sample(names, self.rng.randint(1, len(names)))
+
+    def topics(self, names: tuple[str, ...] = (*TOPICS, *MISSING)) -> list[str]:
+        return self.some(names)
 
     def topic_id(self, name: str) -> UUID:
         # A missing topic has an id that nobody knows; Kafka takes zero for none.
@@ -346,6 +359,24 @@ def _markers(choice: _Choice) -> Message:
     return _new("WriteTxnMarkers", markers=[_of("WriteTxnMarkers", "WritableTxnMarker", producer_id=5, topics=topics)])
 
 
+def _create_token(choice: _Choice) -> Message:
+    fields: dict[str, Any] = {}
+    if choice.version >= 3 and choice.rng.random() < 0.8:
+        kind, name = choice.rng.choice(OWNERS).split(":")
+        fields = {"owner_principal_type": kind, "owner_principal_name": name}
+    # An allowed request fails, because a renewer is not a user.
+    renewer = _of("CreateDelegationToken", "CreatableRenewers", principal_type="Group", principal_name="g")
+    return _new("CreateDelegationToken", renewers=[renewer], **fields)
+
+
+def _describe_tokens(choice: _Choice) -> Message:
+    owners = [
+        _of("DescribeDelegationToken", "DescribeDelegationTokenOwner", principal_type=kind, principal_name=name)
+        for kind, name in (owner.split(":") for owner in choice.some(OWNERS))
+    ]
+    return _new("DescribeDelegationToken", owners=owners if choice.flag() else None)
+
+
 _ANY_ACL = {"resource_type_filter": 2, "pattern_type_filter": 3, "operation": 3, "permission_type": 3}
 # The only name of a cluster is another one.
 _INVALID_ACL = {
@@ -417,6 +448,10 @@ _MAKERS: dict[str, Callable[[_Choice], Message]] = {
     "EndTxn": lambda choice: _new("EndTxn", transactional_id=choice.transactional_id, producer_id=9999),
     "TxnOffsetCommit": _commit_in_transaction,
     "WriteTxnMarkers": _markers,
+    "CreateDelegationToken": _create_token,
+    "RenewDelegationToken": lambda choice: _new("RenewDelegationToken", hmac=b"unknown"),
+    "ExpireDelegationToken": lambda choice: _new("ExpireDelegationToken", hmac=b"unknown"),
+    "DescribeDelegationToken": _describe_tokens,
     "DescribeAcls": lambda choice: _new("DescribeAcls", **_NO_ACL),
     "CreateAcls": lambda choice: _new("CreateAcls", creations=[_of("CreateAcls", "AclCreation", **_INVALID_ACL)]),
     "DeleteAcls": lambda choice: _new("DeleteAcls", filters=[_of("DeleteAcls", "DeleteAclsFilter", **_NO_ACL)]),

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -20,9 +21,11 @@ from kclient.protocol import API_NAMES, Message
 from kclient.protocol.acls import AclOperation, AclPermissionType, AclResourceType, PatternType
 from kclient.protocol.fields import fields_of
 from kclient.protocol.messages.create_acls import CreateAclsRequest
+from kclient.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.delete_acls import DeleteAclsRequest
 from kclient.protocol.messages.describe_acls import DescribeAclsRequest
+from kclient.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kclient.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -31,11 +34,14 @@ from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kclient.protocol.schema import Struct
+from kclient.security.scram import MECHANISMS
 from refbroker.handlers.registry import APIS
 from refbroker.security.authorizer import STANDARD_AUTHORIZER
 from refbroker.testing import RefBroker
 from tests.interop.authorized_requests import (
     GROUPS,
+    OWNERS,
+    TOKENS,
     TOPICS,
     TRANSACTIONAL_IDS,
     USERS,
@@ -54,18 +60,27 @@ SHOWN = {
     "error_code", "name", "topic", "topic_name", "group_id", "transactional_id", "partition_index", "partition",
     "authorized_operations", "topic_authorized_operations", "cluster_authorized_operations", "partition_error_code",
     "topic_config_error_code", "user", "key", "resource_name", "resource_type", "index", "num_partitions",
+    "principal_type", "principal_name",
 }  # fmt: skip
 """The fields that must be equal: errors, names and operations, but no ids, offsets and texts."""
 
-_jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required " + " ".join(
-    f'user_{user}="{user}"' for user in USERS
-)
+ROOT, STRANGER = "root", "carol"
+"""A user that may do everything, such as creating delegation tokens, which anonymous clients cannot; and one that owns
+nothing.
+"""
+_MODULE = "org.apache.kafka.common.security.{}LoginModule required"
+_jaas = _MODULE.format("plain.Plain") + "".join(f' user_{user}="{user}"' for user in (*USERS, ROOT, STRANGER))
 SETTINGS = {
     "authorizer.class.name": STANDARD_AUTHORIZER,
-    "super.users": "User:ANONYMOUS",
+    "super.users": f"User:ANONYMOUS;User:{ROOT}",
     "allow.everyone.if.no.acl.found": "false",
-    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.enabled.mechanisms": ",".join(("PLAIN", *MECHANISMS)),
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{_jaas};",
+    **{
+        f"listener.name.sasl_plaintext.{mechanism.lower()}.sasl.jaas.config": f"{_MODULE.format('scram.Scram')};"
+        for mechanism in MECHANISMS
+    },
+    "delegation.token.secret.key": "k3y",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
 }
@@ -99,6 +114,7 @@ class Side:
         self.admin = stack.enter_context(Wire(plaintext))
         self._users: dict[str, Wire] = {}
         self._prepare()
+        self._tokens = self._create_tokens()
         directories = self.admin.ask(DescribeLogDirsRequest(topics=[]), 4)
         self.log_dir = directories.results[0].log_dir
 
@@ -115,6 +131,17 @@ class Side:
         for transactional_id in TRANSACTIONAL_IDS:
             request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
             wait_until(lambda request=request: self.admin.ask(request, 5).error_code == 0, CHANGE)  # type: ignore[misc]
+
+    def _create_tokens(self) -> dict[str, str]:
+        """Create a delegation token for each owner; return its id by what stands for it."""
+        root = self.user(ROOT)
+        created = {}
+        for owner, placeholder in zip(OWNERS, TOKENS):
+            kind, name = owner.split(":")
+            request = CreateDelegationTokenRequest(owner_principal_type=kind, owner_principal_name=name)
+            created[placeholder] = root.ask(request, 3).token_id
+        wait_until(lambda: len(root.ask(DescribeDelegationTokenRequest(owners=None), 3).tokens) == len(created), CHANGE)
+        return created
 
     def _finds(self, kind: int, keys: list[str]) -> bool:
         found = self.admin.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=keys), 6)
@@ -153,6 +180,8 @@ class Side:
             permission_type=AclPermissionType.ANY,
         )
         self.admin.ask(DeleteAclsRequest(filters=[everything]), 3)
+        for acl in acls:
+            acl.resource_name = self._tokens.get(acl.resource_name, acl.resource_name)
         # It comes last, so that the others are in effect when the broker describes it.
         name = f"canary-{seed}"
         canary = CreateAclsRequest.AclCreation(
@@ -223,7 +252,7 @@ def test_both_brokers_decide_alike(sides: list[Side]) -> None:
         rng = random.Random(seed)
         acls = random_acls(rng)
         for side in sides:
-            side.set_acls(acls, seed)
+            side.set_acls(deepcopy(acls), seed)
         for api, (first, last) in VERSIONS.items():
             for user in USERS:
                 version, choices = rng.randint(first, last), rng.getrandbits(32)
@@ -249,6 +278,6 @@ def _refused(answer: Any) -> bool:
     """Whether an answer has an error code of authorization anywhere."""
     if isinstance(answer, dict):
         return any(
-            (key.endswith("error_code") and one in (29, 30, 31, 53)) or _refused(one) for key, one in answer.items()
+            (key.endswith("error_code") and one in (29, 30, 31, 53, 65)) or _refused(one) for key, one in answer.items()
         )
     return isinstance(answer, list) and any(map(_refused, answer))

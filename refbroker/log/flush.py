@@ -71,7 +71,7 @@ class Flush:
     Attributes:
         offset: everything before it is on the disk once `sync` has returned.
         names: the number of name changes on the disk then.
-        rolled, snapshots, topic_id: what is completely on the disk then.
+        rolled, snapshots, topic_id: the files that are completely on the disk then.
         took_ns: how long `sync` took, in nanoseconds.
     """
 

@@ -359,8 +359,8 @@ class LogManager:
     async def apply_retention(self) -> None:
         """Delete what the settings of each log allow; the metadata log is trimmed by its snapshots instead.
 
-        A log that is being compacted is skipped. Renaming the files of many segments takes time: requests are handled
-        in between.
+        A log that is being compacted is skipped. Renaming the files of many segments takes time, so requests are
+        handled between logs.
         """
         for log in self.logs():
             if log.topic == METADATA_TOPIC:

@@ -3,10 +3,10 @@
     recovery-point-offset-checkpoint      before this offset everything is on the disk
     log-start-offset-checkpoint           where a log starts, when that is not where its first segment does
     replication-offset-checkpoint         the high watermark
-    cleaner-offset-checkpoint             where the part that compaction has not seen begins
+    cleaner-offset-checkpoint             the offset up to which the log is compacted
 
-Without them everything is checked, which is slow but right: one that is damaged counts as an unclean stop. The format
-is in `checkpoints`.
+Without them everything is checked, which is slow but correct. A damaged checkpoint counts as an unclean stop. The
+format is in `checkpoints`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Opens the data directories of a broker together, and checks that they belong to one broker.
 
-A directory whose disk fails is offline from the start and the broker begins with the others, but not without the one
-that has the metadata log. Contradictions are errors: directories of several clusters or nodes, the same directory or id
-twice, one without `meta.properties` beside others that have one (an unmounted disk looks just so, and would come to
-life as an empty one), the metadata log where it is not looked for. Directories that are all new are formatted.
+A directory whose disk fails is offline from the start. The broker starts with the others, but not without the directory
+of the metadata log. Contradictions are errors: directories of several clusters or nodes; the same directory or id
+twice; a directory without `meta.properties` when others have one, since an unmounted disk looks like that and would
+become an empty directory; a metadata log in another directory than the settings say. If all directories are new, they
+are formatted.
 """
 
 from __future__ import annotations

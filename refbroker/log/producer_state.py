@@ -12,9 +12,9 @@ transaction that is open. For a batch that was stored before, the response has i
     producer not known   any: its state has expired, or its records are gone appended
     the same, in a transaction of version 2 of which nothing is known here: 0, else OUT_OF_ORDER_SEQUENCE_NUMBER
 
-The first batch of a transaction is taken when the transaction's coordinator has been asked (see `verification`), and
-as long as the transaction is open all batches of the producer have to be part of it. The state is rebuilt from the
-log, from the last snapshot on (see `producer_snapshot`). Source: KIP-98, KIP-360, KIP-890.
+The first batch of a transaction is appended after the transaction coordinator has confirmed it (see `verification`).
+While the transaction is open, all batches of the producer must be part of it. The state is rebuilt from the log, from
+the last snapshot on (see `producer_snapshot`). Source: KIP-98, KIP-360, KIP-890.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Opens a log that is already on disk: what is trusted, checked and truncated.
+"""Opens an existing log: which files are trusted, checked or truncated.
 
 After a clean stop the files are trusted: only the data after the last index entry of the last segment is read, to find
 the end. Otherwise the segments from the one with the recovery point on are read: every batch must be complete, in order
-and have the right checksum. At the first other one the segment is truncated and the later ones removed; this is made
-durable, so that truncated batches cannot reappear behind newer ones. The indexes of these segments are rebuilt, with
-snapshots of the producers at each segment's end.
+and have a correct checksum. At the first invalid batch the segment is truncated and later segments are removed. Both
+are flushed, so that truncated batches cannot reappear behind newer ones. The indexes of these segments are rebuilt,
+with snapshots of the producers at each segment's end.
 
 Missing or invalid indexes and damaged leader epochs are rebuilt after a clean stop, too. A segment with offsets too far
 from its first one, which old brokers could write, is split (see `splitting`); unfinished compactions come first

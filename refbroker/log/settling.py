@@ -2,10 +2,10 @@
 
 Logs of no partition of this broker are renamed and stay (`-stray`): the topic may have been deleted, and created again
 elsewhere, while the disk was missing. A crash or a failing disk in the middle of a move leaves two logs of a partition,
-or a future log in the directory that the metadata names already. When the move came to that point both had the same
-records, and from then on only one of them was written, whatever the metadata says; so the longer one is right, and of
-equals the one the metadata names. Source: `isStray` and `recoverAbandonedFutureLogs` of Kafka's LogManager, which does
-not compare the lengths, and refuses to start with two logs of a partition.
+or a future log in the directory that the metadata already names. When the move reached that point, both logs had the
+same records, and from then on only one of them was written. So the longer one is right; if both are equal, it is the
+one that the metadata names. Source: `isStray` and `recoverAbandonedFutureLogs` of Kafka's LogManager, which does not
+compare the lengths, and refuses to start with two logs of a partition.
 """
 
 from __future__ import annotations

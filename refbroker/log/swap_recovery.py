@@ -1,15 +1,14 @@
 """The handling, at a start, of segments that were being added or removed when the broker stopped.
 
-    .deleted   on the way out: removed
-    .cleaned   not finished by who wrote it: removed
-    .swap      finished and durable, to take the place of others: put there
+    .deleted   deleted, and not removed yet: removed
+    .cleaned   incomplete: removed
+    .swap      complete and durable, and replaces other segments: installed
 
-The segments that a `.swap` one replaces are those with base offsets from its own to before its end; whatever is left
-of their files goes, and then `.swap` is taken off the names. While a segment's files are renamed from
-`.cleaned` to `.swap`, some have the one name and some the other; so a `.swap` file at or above the lowest
-`.cleaned` one is not finished either. That holds for several segments, too, which replace one that is split:
-they are renamed from the last to the first. Nothing that must be gone before the next step is left to the disk to
-remember: the directory is flushed between steps. Source: `load` of Kafka's LogLoader.
+A `.swap` segment replaces the segments with base offsets from its own to its end. The remaining files of these are
+removed, and then the suffix `.swap`. While the files of a segment are renamed from `.cleaned` to `.swap`, some have one
+suffix and some the other, so a `.swap` file at or above the lowest `.cleaned` one is incomplete too. The same holds for
+several segments that replace one that is split, because they are renamed from the last to the first. The directory is
+flushed between steps, so that a removed file cannot reappear after the next step. Source: `load` of Kafka's LogLoader.
 """
 
 from __future__ import annotations

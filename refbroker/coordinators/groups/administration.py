@@ -1,6 +1,6 @@
 """Listing, describing and deleting the groups of a partition.
 
-Sans I/O, like the rest of the groups: the returned records contain the deletions.
+It does no I/O, like the rest of the groups: the returned records contain the deletions.
 """
 
 from __future__ import annotations

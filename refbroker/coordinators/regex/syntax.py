@@ -1,8 +1,8 @@
 """Reads regular expressions in RE2's syntax.
 
-An expression becomes a tree of nodes. What is accepted, what it means and how errors are described is as in re2j 1.8,
-with two limits that re2j does not have (`NESTING_LIMIT`, and the automaton's size). Whether an operator is greedy
-makes no difference to what matches as a whole, so it is read and forgotten.
+An expression becomes a tree of nodes. Syntax, meaning and error messages are those of re2j 1.8, with two limits that
+re2j does not have (`NESTING_LIMIT`, and the size of the automaton). Whether an operator is greedy makes no difference
+for whole matches, so it is ignored.
 """
 
 from __future__ import annotations

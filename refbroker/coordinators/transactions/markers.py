@@ -1,9 +1,9 @@
 """Writes the markers that end a transaction into the partitions that took part in it.
 
-With a marker (`refbroker.log.markers`) the transaction ends in the partition's log: the last stable offset moves on,
-what was aborted goes into the index of aborted transactions, and fetches that wait for committed records are answered.
-In a partition of `__consumer_offsets` the offsets that the transaction committed count from then on, or are forgotten;
-the group coordinator's runtime writes the marker there, so that both happen together.
+A marker (`refbroker.log.markers`) ends the transaction in the partition's log: the last stable offset advances, an
+aborted transaction is added to the index, and fetches that wait for committed records complete. In a partition of
+`__consumer_offsets`, the marker also applies or drops the offsets that the transaction has committed. The runtime of
+the group coordinator writes it there, so that both happen together.
 
 Partitions are independent. Writing a marker again after its transaction has ended is harmless, so callers repeat the
 markers that failed.
@@ -64,9 +64,9 @@ class MarkerWriter:
         """End a transaction in partitions of this broker.
 
         Returns:
-            What went wrong with each partition, None when its marker is stored: UNKNOWN_TOPIC_OR_PARTITION,
+            The error of each partition, None when its marker is stored: UNKNOWN_TOPIC_OR_PARTITION,
             NOT_LEADER_OR_FOLLOWER (also while the offsets of groups are being loaded), NOT_ENOUGH_REPLICAS,
-            INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR, and what else a log may answer;
+            INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR, and other errors of a log;
             UNKNOWN_SERVER_ERROR, as in Kafka, for a producer without id or epoch, which cannot have a transaction.
         """
         results: dict[TopicPartitionKey, KafkaError | None] = {}

@@ -1,4 +1,4 @@
-"""The rules of what compaction keeps of a batch.
+"""The rules by which compaction keeps or removes the records of a batch.
 
 A record stays if it is beyond the offset map, or if no later record has its key; a tombstone (null value) is removed
 once the delete horizon of its batch has passed, a record without key immediately. The delete horizon is set by the

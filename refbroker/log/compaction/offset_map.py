@@ -1,11 +1,11 @@
 """The offset map: the last offset of each key in the dirty part of a log, in bounded memory.
 
-A record of the log stays only if no later one in the map has its key. Keys are held by themselves
-when they are shorter than 16 bytes, else by a hash of 16 bytes (BLAKE2b, which nobody can make collide
-on purpose); Kafka holds 16 bytes of MD5 and 8 of the offset in one flat table. Here an entry is a slot
-of a dict, a bytes object and an int, which take up to `BYTES_PER_ENTRY` together, the copy of the table
-while it grows included. So the same `log.cleaner.dedupe.buffer.size` holds an eighth of the keys, and a log with
-more of them takes more passes; unlike Kafka's table it takes no memory before there are keys.
+A record of the log stays only if no later one in the map has its key. Keys shorter than 16 bytes are stored unchanged,
+longer ones as a hash of 16 bytes (BLAKE2b, for which nobody can create collisions). Kafka stores 16 bytes of MD5 and an
+offset of 8 bytes in one flat table. Here an entry is a slot of a dict, a bytes object and an int, which take up to
+`BYTES_PER_ENTRY` together, including the copy of the table while it grows. So the same `log.cleaner.dedupe.buffer.size`
+is enough for an eighth of the keys, and a log with more keys takes more passes. Unlike Kafka's table, the map takes no
+memory before it has keys.
 """
 
 from __future__ import annotations

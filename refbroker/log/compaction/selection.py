@@ -1,10 +1,10 @@
 """The choice of the next log to compact, and of the end of the pass.
 
-A compacted log has two parts, divided by its first dirty offset (the `cleaner-offset-checkpoint`): clean below,
-where a key has one record at most, and dirty above. The dirty part can be cleaned up to the first segment that is
-active, not before the last stable offset, or too young (`min.compaction.lag.ms`). The log with the largest ratio
-of dirty bytes comes first, once that is above its `min.cleanable.dirty.ratio`, or at any ratio when a dirty segment
-is older than `max.compaction.lag.ms`. Decides only; nothing here changes a log.
+A compacted log has two parts, divided by its first dirty offset (the `cleaner-offset-checkpoint`): the clean part
+before it, where a key has one record at most, and the dirty part. The dirty part can be cleaned up to the first segment
+that is active, extends beyond the last stable offset, or is too recent (`min.compaction.lag.ms`). The log with the
+largest ratio of dirty bytes comes first, once that is above its `min.cleanable.dirty.ratio`, or at any ratio when a
+dirty segment is older than `max.compaction.lag.ms`. This module only decides; it changes no log.
 
 Source: `cleanableOffsets` and `grabFilthiestCompactedLog` of Kafka's LogCleanerManager, and LogToClean.
 """

@@ -1,9 +1,9 @@
 """Transactions during compaction: which records and markers are removed.
 
-The records of an aborted transaction are removed immediately, whatever their keys. A marker stays as long as a batch of
-its transaction was met before it (a header kept for its sequence counts), and after that until its delete horizon has
-passed, so that a consumer that reads these data just now still finds out how it ended. The entries of the transaction
-index whose marker is still needed go into the new segment's index.
+The records of an aborted transaction are removed immediately, whatever their keys. A marker stays while the log has a
+batch of its transaction, including a header that is kept for its sequence. After that it stays until its delete horizon
+has passed, so that a consumer that is reading these records still learns the outcome. Entries of the transaction index
+whose marker is still needed are copied to the index of the new segment.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The assignors of the consumer protocol, which run on the broker: `uniform` and `range`, as Kafka 4.3 has them.
 
-Pure: what members subscribe to and have, and how many partitions topics have, go in; what each member is to have
-comes out. Neither looks at racks, as in Kafka 4.3. Given the same group they answer what Kafka's answer, partition by
-partition; only where those go through Java's hash tables the order here is that of member ids and of topics as given,
-so that a restart changes nothing.
+They are pure functions of the subscriptions and partitions of the members, and of the number of partitions of each
+topic; the result is the target assignment. Neither considers racks, as in Kafka 4.3. For the same group they return the
+same assignment as Kafka's, with one exception: where Kafka's order is that of Java's hash tables, members are in the
+order of their ids here, and topics in the given order, so that a restart does not change the assignment.
 """
 
 from __future__ import annotations

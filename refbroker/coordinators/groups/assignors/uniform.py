@@ -1,14 +1,14 @@
-"""The assignor `uniform`, the default: members have as many partitions, give or take one, and keep what they can.
+"""The assignor `uniform`, the default: it balances the partitions to within one, and moves as few as possible.
 
 Balance comes before stickiness. When all members are subscribed to the same topics, the algorithm is this:
 
-1. The quota of a member is the number of partitions divided by the number of members; as many members as the remainder
-   says may have one more. Who has that many already keeps it; a member that has fewer leaves it to the others,
-   unless there are only as many members left as may have one more.
-2. Members keep what they have up to their quota. The rest, and partitions nobody has, are handed out in order to those
-   who are below theirs.
+1. The quota of a member is the number of partitions divided by the number of members, rounded down; the remainder is
+   the number of members whose quota is one higher. In the order of member ids, a member that already has that many
+   partitions gets the higher quota; another member gets it only if no more members are left than higher quotas.
+2. Members keep partitions up to their quota. The others, and unassigned ones, are assigned in order to members below
+   their quota.
 
-Members with different subscriptions are `uniform_heterogeneous`'s business.
+Elsewhere: members with different subscriptions (`uniform_heterogeneous`).
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class ClassicGroup:
         member.answer_join = answer
 
     def replace_static(self, instance_id: str, member_id: str) -> ClassicMember:
-        """Replace a static member by its next incarnation; the former one, if it waits, is fenced."""
+        """Replace a static member by the one that returned; the former one is fenced if it waits."""
         old = self.members[self.static_members[instance_id]]
         fenced = FencedInstanceIdError.code
         self.complete_join(old, JoinGroupResponse(member_id=old.member_id, protocol_name=None, error_code=fenced))

@@ -4,11 +4,11 @@
     timers      on_initial_delay_end, on_rebalance_timeout, on_sync_timeout, on_session_timeout
     partition   on_loaded, on_unloaded; adopt and release when a group changes its protocol
 
-Each decides by the group's state (`states`) and the rules (`group`, `requests`) and takes a step of a rebalance
-(`rebalancing`); nothing calls back into it but timers. Sans I/O: time and timers come in from outside, and answers go
-to callbacks, at once or when a rebalance ends. A group changes at once, except that a generation counts once its
-record is written: after SyncGroup of the leader. Between them nobody has an assignment, so that a broker that starts
-again has the last generation that anybody could work in.
+Each method decides by the group's state (`states`) and the rules (`group`, `requests`), and takes a step of a rebalance
+(`rebalancing`). Only timers call the machine back. It does no I/O: time and timers are arguments, and responses are
+passed to callbacks, immediately or when a rebalance ends. A group changes immediately, except that a generation is
+valid only when its record is written, after the SyncGroup of the leader. Before that no member has an assignment, so a
+broker that is restarted has the last generation in which members could work.
 """
 
 from __future__ import annotations

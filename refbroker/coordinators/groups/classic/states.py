@@ -1,8 +1,10 @@
 """The states of a classic group and their transitions.
 
-EMPTY no members; there may be offsets PREPARING_REBALANCE waits for its members to join COMPLETING_REBALANCE all
-members know the generation; waits for the leader's assignment STABLE all members have the assignment, or can request it
-DEAD the group was deleted, or another broker has it
+- EMPTY: no members; there may be committed offsets.
+- PREPARING_REBALANCE: waits for its members to join.
+- COMPLETING_REBALANCE: all members know the generation; waits for the leader's assignment.
+- STABLE: all members have the assignment, or can request it.
+- DEAD: the group was deleted, or another broker coordinates it.
 """
 
 from __future__ import annotations

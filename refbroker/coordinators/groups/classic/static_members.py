@@ -1,4 +1,4 @@
-"""A static member that returns with a new id (KIP-345), and replaces its former self.
+"""A static member that returns with a new member id (KIP-345), which replaces the former one.
 
 While the group is stable and the vote stays the same this needs no rebalance, and since version 9 the response tells a
 leader to skip the assignment (KIP-814).

@@ -1,10 +1,10 @@
 """The conversion of groups between the protocols (KIP-848, `group.consumer.migration.policy`).
 
-A group without members becomes what the first one to join asks for; its offsets stay. A classic group with members
-becomes a consumer group when a member of the consumer protocol joins, if its members are consumers whose bytes can be
-read: its members stay as they are, and have what the last generation gave them, at the generation's number as their
-epoch. A consumer group becomes a classic one when its last member of the consumer protocol leaves, or a static one
-comes back as a classic member.
+A group without members takes the type of the first member that joins, and keeps its offsets. A classic group with
+members becomes a consumer group when a member with the consumer protocol joins, if its members are consumers whose
+metadata can be decoded. The members keep the assignment of the last generation, and the number of that generation
+becomes their epoch. A consumer group becomes a classic one when its last member with the consumer protocol leaves, or
+when that member is static and returns with the classic protocol.
 """
 
 from __future__ import annotations

@@ -2,15 +2,14 @@
 
     ConsumerGroupMetadata                 the group's epoch, and the hash of its topics
     ConsumerGroupPartitionMetadata        as brokers before 4.1 wrote it; only ever deleted here
-    ConsumerGroupMemberMetadata           what a member has said of itself
-    ConsumerGroupTargetAssignmentMetadata for which epoch the target assignment was made
-    ConsumerGroupTargetAssignmentMember   what a member is to have
-    ConsumerGroupCurrentMemberAssignment  what a member has, and its epoch and state
+    ConsumerGroupMemberMetadata           the subscription and properties of a member
+    ConsumerGroupTargetAssignmentMetadata the epoch of the target assignment
+    ConsumerGroupTargetAssignmentMember   the target assignment of a member
+    ConsumerGroupCurrentMemberAssignment  the current assignment of a member, its epoch and state
     ConsumerGroupRegularExpression        the topics that a regular expression matches
 
-A member that goes leaves three tombstones, a group one of each kind, its own as the last one. Which records of a
-group are still in the log when others have been compacted away is not certain, so that each kind makes the group it
-names.
+When a member leaves, three tombstones are written; for a deleted group one of each kind, that of the group last.
+Compaction may remove any of the older records, so the replay of each kind creates the group if it does not exist.
 """
 
 from __future__ import annotations

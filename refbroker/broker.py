@@ -125,18 +125,7 @@ class Broker:
                 listener.close()
             raise
         dispatcher = Dispatcher(parts, interceptor)
-        server = Server(
-            config,
-            dispatcher,
-            parts.metrics,
-            bound,
-            tls,
-            sasl,
-            parts.image,
-            parts.tokens,
-            clock,
-            files.spare_files.release,
-        )
+        server = Server(parts, dispatcher, bound, tls, sasl, files.spare_files.release)
         broker = cls(parts, server, ports)
         try:
             for each in sasl.values():

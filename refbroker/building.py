@@ -44,6 +44,7 @@ from refbroker.metadata.tokens import DelegationTokens
 from refbroker.metadata.topic_creation import AutoTopicCreation
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.quotas.client_quotas import ClientQuotas
+from refbroker.runtime.addresses import NameLookups
 from refbroker.runtime.clock import Clock
 from refbroker.security.authorizer import Authorizer
 
@@ -73,6 +74,7 @@ class BrokerParts:
         authorizer: decides what clients may do; None if every client may do everything.
         tokens: the delegation tokens.
         quotas: limits how much clients use.
+        lookups: looks up host names.
         failed: completes with the reason when a disk that the broker depends on has failed.
     """
 
@@ -98,6 +100,7 @@ class BrokerParts:
     authorizer: Authorizer | None
     tokens: DelegationTokens
     quotas: ClientQuotas
+    lookups: NameLookups
     failed: asyncio.Future[KafkaStorageError]
 
     @property
@@ -213,6 +216,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         authorizer=Authorizer.from_settings(config.static),
         tokens=DelegationTokens(metadata, config, clock, rng),
         quotas=ClientQuotas(image, config, clock),
+        lookups=NameLookups(),
         failed=failed,
     )
 

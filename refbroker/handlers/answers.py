@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ from kclient.errors import (
 from kclient.protocol import Message
 from kclient.protocol.acls import AclResourceType
 from refbroker.metadata.image import ClusterImage, PartitionState
+from refbroker.runtime.addresses import java_address
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.authorizer import Access
 from refbroker.security.permissions import DESCRIBE_CLUSTER
@@ -60,16 +60,7 @@ def endpoint_of(image: ClusterImage, broker_id: int, listener: str) -> tuple[str
 def host_of(peer: str) -> str:
     """Return the address of a connection's peer as Java writes it."""
     host = peer.rpartition(":")[0]
-    try:
-        address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
-    except ValueError:
-        return f"/{host or peer}"
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        # A listener for both versions of IP has accepted the connection of an IPv4 client.
-        address = address.ipv4_mapped
-    if isinstance(address, ipaddress.IPv4Address):
-        return f"/{address}"
-    return "/" + ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))
+    return f"/{java_address(host) or host or peer}"
 
 
 class LaterAnswer:

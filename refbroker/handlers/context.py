@@ -99,7 +99,7 @@ class ErrorFree:
 Reply = Message | ErrorFree | None
 """None is for requests without a response."""
 Handler = Callable[[Context[Any], Any], Reply | Change | asyncio.Future[Any]]
-"""The connection waits for a future of a Reply."""
+"""The connection waits for a future of a Reply or a Change."""
 
 
 class CloseConnectionError(ProtocolError):

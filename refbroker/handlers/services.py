@@ -27,6 +27,7 @@ from refbroker.metadata.partitions import Partitions
 from refbroker.metadata.producer_ids import ProducerIds
 from refbroker.metadata.tokens import DelegationTokens
 from refbroker.metrics.counters import BrokerMetrics
+from refbroker.runtime.addresses import NameLookups
 from refbroker.runtime.clock import Clock
 from refbroker.security.authorizer import Authorizer
 
@@ -77,6 +78,14 @@ class TokenServices(MetadataServices, Protocol):
     @property
     def tokens(self) -> DelegationTokens:
         """The delegation tokens."""
+
+
+class QuotaServices(MetadataServices, Protocol):
+    """The parts for AlterClientQuotas."""
+
+    @property
+    def lookups(self) -> NameLookups:
+        """Looks up host names."""
 
 
 class MetadataQuorum(Protocol):
@@ -207,6 +216,7 @@ class BrokerServices(
     AclServices,
     ControllerServices,
     TokenServices,
+    QuotaServices,
     QuorumServices,
     ProduceServices,
     FetchServices,

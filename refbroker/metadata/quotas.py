@@ -1,14 +1,13 @@
 """Client quotas in the metadata log: checks and records of changes, and the filters that select quotas.
 
-Checks and messages are Kafka's, except that the entity of an address must be an IP address: Kafka also takes a host
-name, for which the controller waits for DNS. Elsewhere: enforcement (`refbroker.quotas`). Source: KIP-546, KIP-612,
-Kafka's ClientQuotaControlManager and ClientQuotasImage.
+Checks and messages are Kafka's. Elsewhere: enforcement (`refbroker.quotas`, `refbroker.server.address_limits`), lookups
+of host names (`refbroker.runtime.addresses`). Source: KIP-546, KIP-612, Kafka's ClientQuotaControlManager and
+ClientQuotasImage.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from kclient.errors import InvalidRequestError, KafkaError, PolicyViolationError, UnsupportedVersionError
@@ -17,6 +16,7 @@ from kclient.protocol.messages.alter_client_quotas import AlterClientQuotasReque
 from kclient.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kclient.protocol.messages.records.metadata_log import ClientQuotaRecord
 from refbroker.metadata.image import ClusterImage
+from refbroker.runtime.addresses import java_address
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 PRODUCER_BYTE_RATE = "producer_byte_rate"
@@ -39,10 +39,19 @@ def entity_of(entry: AlterClientQuotasRequest.EntryData) -> Entity:
     return frozenset((part.entity_type, part.entity_name) for part in entry.entity)
 
 
+def host_names(entries: Iterable[AlterClientQuotasRequest.EntryData]) -> set[str]:
+    """Return the host names in the entities of a request, which have to be looked up."""
+    names = {name for entry in entries for kind, name in entity_of(entry) if kind == IP and name}
+    return {name for name in names if java_address(name) is None}
+
+
 def plan_changes(
-    image: ClusterImage, entries: Iterable[AlterClientQuotasRequest.EntryData]
+    image: ClusterImage, entries: Iterable[AlterClientQuotasRequest.EntryData], hosts: Collection[str] = ()
 ) -> tuple[list[Message], dict[Entity, KafkaError | None]]:
     """Return the records that make the changes, and the error of each entity.
+
+    Parameters:
+        hosts: the host names that have an address.
 
     Raises:
         PolicyViolationError: the request would write more than 10,000 records.
@@ -62,7 +71,7 @@ def plan_changes(
             results[entity] = InvalidRequestError(f"Ignoring duplicate entity {_written(entity)}")
             continue
         try:
-            planned = _plan_entity(image, entity, changes)
+            planned = _plan_entity(image, entity, changes, hosts)
         except InvalidRequestError as error:
             results[entity] = error
         else:
@@ -73,8 +82,10 @@ def plan_changes(
     return records, results
 
 
-def _plan_entity(image: ClusterImage, entity: Entity, changes: Mapping[str, float | None]) -> list[Message]:
-    limits = _limits(entity)
+def _plan_entity(
+    image: ClusterImage, entity: Entity, changes: Mapping[str, float | None], hosts: Collection[str]
+) -> list[Message]:
+    limits = _limits(entity, hosts)
     records: list[Message] = []
     for key, value in changes.items():
         current = image.quotas.get((entity, key))
@@ -92,7 +103,7 @@ def _record(entity: Entity, key: str, value: float | None) -> ClientQuotaRecord:
     return ClientQuotaRecord(entity=parts, key=key, value=value or 0.0, remove=value is None)
 
 
-def _limits(entity: Entity) -> dict[str, tuple[int, str] | None]:
+def _limits(entity: Entity, hosts: Collection[str]) -> dict[str, tuple[int, str] | None]:
     """Return the keys that an entity may have, with the largest value and its type if that is an integer.
 
     Raises:
@@ -116,17 +127,9 @@ def _limits(entity: Entity) -> dict[str, tuple[int, str] | None]:
             "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
         )
     address = names[IP]
-    if address is not None and not _is_address(address):
+    if address is not None and java_address(address) is None and address not in hosts:
         raise InvalidRequestError(f"{address} is not a valid IP or resolvable host.")
     return dict(_IP_LARGEST)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _check_value(limits: Mapping[str, tuple[int, str] | None], key: str, value: float) -> None:

@@ -1,10 +1,11 @@
 """How many connections clients may have, and how fast they may open them.
 
-`max.connections` and `max.connection.creation.rate` of the broker and of a listener, `max.connections.per.ip` with its
-overrides, and the client quota `connection_creation_rate` of an address. The listener of the brokers (see
-`Listeners.inter_broker`) is protected from clients of the others: the limits of the broker do not hold it up.
+`max.connections` and `max.connection.creation.rate` of the broker and of a listener, and the limits of addresses. The
+listener of the brokers (see `Listeners.inter_broker`) is protected from clients of the others: the limits of the broker
+do not hold it up.
 
-Elsewhere: how a listener waits (`accepting`). Source: KIP-306, KIP-402, KIP-612, Kafka's ConnectionQuotas.
+Elsewhere: the limits of addresses (`address_limits`), how a listener waits (`accepting`). Source: KIP-306, KIP-402,
+KIP-612, Kafka's ConnectionQuotas.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from collections import Counter
 from typing import NamedTuple
 
 from refbroker.config import BrokerConfig
-from refbroker.metadata.image import ClusterImage
-from refbroker.metadata.quotas import CONNECTION_CREATION_RATE, IP
 from refbroker.quotas.rates import Rate, Window
 from refbroker.runtime.clock import Clock
+from refbroker.server.address_limits import AddressLimits
 
 _MOST_RATES = 10_000
 """Addresses whose rate is kept; all are dropped when there are more."""
@@ -41,13 +41,13 @@ class ConnectionLimits:
 
     Parameters:
         config: the limits, which may change while the broker runs.
-        image: has the quotas of addresses.
+        addresses: the limits of addresses.
         clock: measures rates.
     """
 
-    def __init__(self, config: BrokerConfig, image: ClusterImage, clock: Clock) -> None:
+    def __init__(self, config: BrokerConfig, addresses: AddressLimits, clock: Clock) -> None:
         self._config = config
-        self._image = image
+        self._addresses = addresses
         self._clock = clock
         self._sample_ms = 1000 * config.integer("quota.window.size.seconds")
         self._window = Window(config.integer("quota.window.num"), self._sample_ms)
@@ -89,12 +89,12 @@ class ConnectionLimits:
 
         Parameters:
             listener: the name of the listener that accepted it.
-            address: the IP address of the client.
+            address: the IP address of the client, in Java's form.
         """
         refusal = self._too_fast(listener, address)
         if refusal is not None:
             return refusal
-        limit = self._limit_of(address)
+        limit = self._addresses.most(address)
         if self._by_address[address] >= limit:
             return Refusal(f"its address has {limit} connections already")
         self._by_address[address] += 1
@@ -111,14 +111,6 @@ class ConnectionLimits:
     def _listener_limit(self, listener: str, setting: str) -> int:
         return int(self._config.listener_text(listener, setting) or 0)
 
-    def _limit_of(self, address: str) -> int:
-        overrides = self._config.text("max.connections.per.ip.overrides") or ""
-        for entry in filter(None, map(str.strip, overrides.split(","))):
-            host, _, limit = entry.rpartition(":")
-            if host == address:
-                return int(limit)
-        return self._config.integer("max.connections.per.ip")
-
     def _record(self, rate: Rate, limit: float) -> int:
         """Add a connection to a rate, and return how long it takes until the rate is down to a limit, at most a sample.
 
@@ -130,11 +122,7 @@ class ConnectionLimits:
         return self._sample_ms if limit <= 0 else min(rate.throttle_ms(limit, now), self._sample_ms)
 
     def _too_fast(self, listener: str, address: str) -> Refusal | None:
-        quotas = self._image.quotas
-        if not quotas:
-            return None
-        found = [quotas.get((frozenset({(IP, name)}), CONNECTION_CREATION_RATE)) for name in (address, None)]
-        quota = next((record.value for record in found if record is not None), None)
+        quota = self._addresses.rate(address)
         if quota is None:
             return None
         if len(self._address_rates) >= _MOST_RATES:

@@ -34,6 +34,7 @@ class PendingResponse(NamedTuple):
     correlation_id: int
     stats: RequestStats
     throttle: Callable[[Message | None], None] | None = None
+    commit: Callable[[Change], Message] | None = None
 
     def encode(self) -> list[Any] | None:
         """Return the parts of the response when it is available; None when there is no response.
@@ -41,7 +42,10 @@ class PendingResponse(NamedTuple):
         Raises:
             KafkaError: the handler's error.
         """
-        reply: Reply = self.future.result()
+        reply: Reply | Change = self.future.result()
+        if isinstance(reply, Change):
+            assert self.commit is not None
+            reply = self.commit(reply)
         message = None if reply is None else _counted(reply, self.stats)
         if self.throttle is not None:
             self.throttle(message)
@@ -138,7 +142,7 @@ class Dispatcher:
         if isinstance(reply, asyncio.Future):
             if throttle is not None:
                 limited.record_time()
-            return stats, PendingResponse(reply, version, header.correlation_id, stats, throttle)
+            return stats, PendingResponse(reply, version, header.correlation_id, stats, throttle, self._commit)
         message = None if reply is None else _counted(reply, stats)
         if throttle is not None:
             throttle(message)
@@ -171,17 +175,20 @@ class Dispatcher:
         self, handler: Found, context: Context[BrokerServices], request: Message
     ) -> Reply | asyncio.Future[Any]:
         answer = handler.handle(context, request)
-        if isinstance(answer, Change):
-            self._broker.metadata.append(answer.records)
-            return answer.respond()
-        return answer
+        return self._commit(answer) if isinstance(answer, Change) else answer
+
+    def _commit(self, change: Change) -> Message:
+        self._broker.metadata.append(change.records)
+        return change.respond()
 
     def _later(
         self, handler: Found, context: Context[BrokerServices]
     ) -> Callable[[Message], Awaitable[Message | None]]:
         async def carry_out(request: Message) -> Message | None:
             answer = self._carry_out(handler, context, request)
-            reply: Reply = await answer if isinstance(answer, asyncio.Future) else answer
+            reply: Reply | Change = await answer if isinstance(answer, asyncio.Future) else answer
+            if isinstance(reply, Change):
+                reply = self._commit(reply)
             return reply.message if isinstance(reply, ErrorFree) else reply
 
         return carry_out

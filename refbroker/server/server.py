@@ -14,22 +14,21 @@ from time import perf_counter_ns
 from typing import NamedTuple
 
 from kclient.protocol import Message
-from kclient.protocol.messages.records.metadata_log import ConfigRecord
-from refbroker.config import BrokerConfig
+from kclient.protocol.messages.records.metadata_log import ClientQuotaRecord, ConfigRecord
 from refbroker.handlers.answers import host_of
-from refbroker.metadata.image import BROKER_RESOURCE, ClusterImage
-from refbroker.metadata.tokens import DelegationTokens
-from refbroker.metrics.counters import BrokerMetrics, Closed
-from refbroker.runtime.clock import Clock
+from refbroker.metadata.image import BROKER_RESOURCE
+from refbroker.metrics.counters import Closed
 from refbroker.runtime.file_limit import is_nearly_out
 from refbroker.runtime.limited_log import LimitedLog
 from refbroker.server.accepting import Acceptor
+from refbroker.server.address_limits import AddressLimits
 from refbroker.server.connection import Connection
 from refbroker.server.connection_limits import ConnectionLimits, Refusal
 from refbroker.server.dispatch import Dispatcher
 from refbroker.server.listening import Accepted, Listener
 from refbroker.server.pending_connections import PendingConnections
 from refbroker.server.sasl import SaslListener
+from refbroker.server.services import ServerServices
 from refbroker.server.tls import TlsListener, TlsProtocol
 
 logger = logging.getLogger(__name__)
@@ -48,18 +47,16 @@ class Server:
     """The broker's listening sockets and its connections.
 
     Parameters:
-        config: the broker's settings.
+        broker: the parts of the broker.
         dispatcher: handles the requests.
-        metrics: counts the connections.
         listeners: a bound port for each listener, by its name.
         tls: the TLS of the listeners that have it, by name.
         sasl: the SASL of the listeners that have it, by name.
-        image: the state of the cluster, with the credentials of users and the quotas of addresses.
-        tokens: the delegation tokens, with which clients may log in.
-        clock: measures how fast addresses open connections.
         make_room: closes files that need not be open; returns whether there was one.
 
     Attributes:
+        config: the broker's settings.
+        dispatcher: handles the requests.
         loop: the event loop that created it.
         connections: the open connections, the oldest first: the order of a set would differ between runs.
         pending: the connections that are not ready: in a TLS handshake, not logged in, or without a request.
@@ -69,22 +66,19 @@ class Server:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        broker: ServerServices,
         dispatcher: Dispatcher,
-        metrics: BrokerMetrics,
         listeners: Mapping[str, Listener],
         tls: Mapping[str, TlsListener],
         sasl: Mapping[str, SaslListener],
-        image: ClusterImage,
-        tokens: DelegationTokens,
-        clock: Clock,
         make_room: Callable[[], bool],
     ) -> None:
-        self.config = config
+        self.config = broker.config
         self.dispatcher = dispatcher
-        self.metrics = metrics
-        self._clock = clock
-        self._limits = ConnectionLimits(config, image, clock)
+        self._metrics = broker.metrics
+        self._clock = broker.clock
+        self._address_limits = AddressLimits(broker.config, broker.image, broker.lookups)
+        self._limits = ConnectionLimits(broker.config, self._address_limits, broker.clock)
         self.pending = PendingConnections()
         self._make_room = make_room
         self.loop = asyncio.get_running_loop()
@@ -93,13 +87,13 @@ class Server:
         self.stopping = False
         self._empty = asyncio.Event()
         self._acceptors = [
-            Acceptor(name, listener, self._limits, clock, self.bad_connections, self._admit)
+            Acceptor(name, listener, self._limits, broker.clock, self.bad_connections, self._admit)
             for name, listener in listeners.items()
         ]
         self._tls = tls
         self._sasl = sasl
-        self._image = image
-        self._tokens = tokens
+        self._image = broker.image
+        self._tokens = broker.tokens
         # The first two also have connections whose TLS handshake is not complete.
         self._slots: dict[Connection, _Slot] = {}
         self._tls_protocols: dict[Connection, TlsProtocol] = {}
@@ -111,6 +105,7 @@ class Server:
         Raises:
             OSError: a port cannot be listened on.
         """
+        self._address_limits.update()
         backlog = max(self.config.integer("socket.listen.backlog.size"), 128)
         for acceptor in self._acceptors:
             acceptor.start(backlog)
@@ -122,7 +117,7 @@ class Server:
 
     def _admit(self, listener: str, accepted: Accepted) -> None:
         """Serve a connection, or refuse it because of its address or the limit of open files."""
-        self.metrics.connections_opened += 1
+        self._metrics.connections_opened += 1
         if is_nearly_out(accepted.descriptor) and not self._make_room():
             # Without free descriptors no log could start a new segment, and the broker would have to shut down.
             self._refuse(accepted, Refusal("too few files are left; raise their limit (ulimit -n)"))
@@ -141,7 +136,7 @@ class Server:
     def _refuse(self, accepted: Accepted, refusal: Refusal) -> None:
         def close(_: asyncio.Future[None] | None = None) -> None:
             self._refused.pop(accepted, None)
-            self.metrics.connections_closed[Closed.REFUSED] += 1
+            self._metrics.connections_closed[Closed.REFUSED] += 1
             self.bad_connections.warning(accepted.peer, "closing the connection of %s: %s", refusal.reason)
             accepted.close()
 
@@ -190,7 +185,7 @@ class Server:
         slot = self._slots.pop(connection, None)
         if slot is None:
             return
-        self.metrics.connections_closed[connection.closed_for] += 1
+        self._metrics.connections_closed[connection.closed_for] += 1
         self._limits.release(*slot)
         if not self.stopping:
             self._accept_waiting()
@@ -203,12 +198,17 @@ class Server:
                 self._acceptors.append(acceptor)
 
     def follow(self, records: Sequence[Message]) -> None:
-        """Apply changed settings to the connections: the limits may be higher or lower.
+        """Apply changed settings and quotas to the connections: the limits may be higher or lower.
 
         Parameters:
             records: a change of the metadata, which has been applied to the settings.
         """
-        if any(isinstance(record, ConfigRecord) and record.resource_type == BROKER_RESOURCE for record in records):
+        has_settings = any(
+            isinstance(record, ConfigRecord) and record.resource_type == BROKER_RESOURCE for record in records
+        )
+        if has_settings or any(isinstance(record, ClientQuotaRecord) for record in records):
+            self._address_limits.update()
+        if has_settings:
             self._close_excess()
             self._accept_waiting()
 
@@ -269,6 +269,7 @@ class Server:
 
     def _stop_listening(self) -> None:
         self.stopping = True
+        self._address_limits.close()
         for acceptor in self._acceptors:
             acceptor.close()
         for until in list(self._refused.values()):

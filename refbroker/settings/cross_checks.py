@@ -84,7 +84,7 @@ def _check_network(layers: BrokerLayers, number: Callable[[str], int]) -> None:
         queued <= 0 or queued >= number("socket.request.max.bytes"),
         "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
     )
-    overrides = _connections_per_ip(layers.value("max.connections.per.ip.overrides") or "")
+    overrides = connections_per_ip(layers.value("max.connections.per.ip.overrides") or "")
     _require(
         number("max.connections.per.ip") > 0 or bool(overrides),
         "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
@@ -116,7 +116,12 @@ def _check_cordoned(layers: BrokerLayers) -> None:
     )
 
 
-def _connections_per_ip(text: str) -> dict[str, int]:
+def connections_per_ip(text: str) -> dict[str, int]:
+    """Return the limits in `max.connections.per.ip.overrides` by IP address or host name.
+
+    Raises:
+        InvalidConfigurationError: a limit is not a number.
+    """
     limits = {}
     for part in parse_list(text):
         host, _, count = part.rpartition(":")

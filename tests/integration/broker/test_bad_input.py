@@ -166,7 +166,7 @@ def test_memory_stays_flat_under_ten_thousand_bad_connections(
     address = ("127.0.0.1", kafka.port)
 
     def accepted() -> int:
-        return kafka.call(lambda broker: broker.server.metrics.connections_opened)
+        return kafka.call(lambda broker: broker.parts.metrics.connections_opened)
 
     def open_and_close() -> None:
         expected = accepted() + AT_ONCE

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from contextlib import ExitStack
 
 import pytest
 
 from kclient import Admin
 from kclient.admin import AlterConfig, ConfigResource, QuotaEntity
-from kclient.protocol.frames import peek_correlation_id
+from kclient.errors import AdminError, InvalidRequestError
+from kclient.protocol.frames import decode_response_header, peek_correlation_id
+from kclient.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from kclient.protocol.messages.api_versions import ApiVersionsRequest
 from kclient.protocol.messages.records.metadata_log import ConfigRecord
 from refbroker.metadata.image import BROKER_RESOURCE
 from refbroker.metrics.counters import Closed
+from refbroker.runtime import addresses
 from refbroker.server import pending_connections
 from refbroker.testing import RefBroker
 from tests.support.patience import CHANGE
@@ -217,6 +222,57 @@ def test_an_address_that_connects_too_fast_is_held_and_then_closed() -> None:
         assert late.is_closed()
         broker.clock.step(60)
         assert is_served(stack.enter_context(Wire(broker.bootstrap_servers)))
+
+
+def test_the_quota_of_a_host_name_is_that_of_its_address(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "refbroker.server")
+    monkeypatch.setattr(addresses, "look_up", {"laptop.test": "127.0.0.1"}.get)
+    quota = {"connection_creation_rate": 1.0}
+    with RefBroker() as broker, ExitStack() as stack:
+        with Admin(**broker.client_options) as admin:
+            with pytest.raises(AdminError) as caught:
+                admin.alter_client_quotas({QuotaEntity(ip=name): quota for name in ("laptop.test", "none.test")})
+            (error,) = caught.value.errors.values()
+            assert isinstance(error, InvalidRequestError)
+            assert "none.test is not a valid IP or resolvable host" in str(error)
+            assert admin.describe_client_quotas() == {QuotaEntity(ip="laptop.test"): quota}
+        wait_until(lambda: not connections(broker), CHANGE)
+        wait_until(lambda: "the limits of connections of laptop.test are those of 127.0.0.1" in caplog.text)
+        broker.clock.hold()
+        # The connections of the Admin no longer count.
+        broker.clock.step(60)
+        for _ in range(10):
+            assert is_served(stack.enter_context(Wire(broker.bootstrap_servers)))
+        before = opened(broker)
+        late = stack.enter_context(Wire(broker.bootstrap_servers))
+        wait_until(lambda: opened(broker) > before, CHANGE)
+        broker.clock.step(1)
+        assert late.is_closed()
+
+
+@pytest.mark.not_simulated("a lookup that hangs would block the simulation")
+def test_a_name_server_that_hangs_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, asked = threading.Event(), threading.Event()
+
+    def hang(host: str) -> str:
+        asked.set()
+        answer.wait()
+        return "127.0.0.1"
+
+    monkeypatch.setattr(addresses, "look_up", hang)
+    part = AlterClientQuotasRequest.EntityData(entity_type="ip", entity_name="laptop.test")
+    operation = AlterClientQuotasRequest.OpData(key="connection_creation_rate", value=5.0)
+    request = AlterClientQuotasRequest(entries=[AlterClientQuotasRequest.EntryData(entity=[part], ops=[operation])])
+    with RefBroker() as broker, Wire(broker.bootstrap_servers) as one, Wire(broker.bootstrap_servers) as other:
+        sent = one.send(request, 1)
+        assert asked.wait(CHANGE)
+        assert is_served(other)
+        answer.set()
+        correlation_id, body = decode_response_header(request.api_key, 1, one.read_frame())
+        assert correlation_id == sent
+        assert AlterClientQuotasResponse.decode(body, 1).entries[0].error_code == 0
 
 
 def test_of_too_many_clients_that_do_not_log_in_the_oldest_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import io
 import logging
 import pickle
 import traceback
+from base64 import b64decode
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tests.support.patience import ANSWER
 
 PASSWORD = "correct-horse-battery"
 WRONG = "wrong-horse-battery"
+TOKEN_KEY = "battery-of-the-brokers"
 
 
 class Shown:
@@ -75,6 +77,7 @@ def test_no_secret_is_shown_anywhere(tmp_path: Path, caplog: pytest.LogCaptureFi
         "ssl.key.password": PASSWORD,
         "ssl.truststore.certificates": pki.authority_pem(),
         "ssl.client.auth": "required",
+        "delegation.token.secret.key": TOKEN_KEY,
     }
     chain, own_key = pki.certificate("client")
     with caplog.at_level(logging.DEBUG):
@@ -93,6 +96,12 @@ def test_no_secret_is_shown_anywhere(tmp_path: Path, caplog: pytest.LogCaptureFi
                 with pytest.raises(KafkaError) as caught:
                     Producer(**{**options, **wrong})
                 shown.add_error(caught.value)
+            with Admin(**options) as admin:
+                token = admin.create_delegation_token()
+                admin.renew_delegation_token(token.hmac)
+                shown.add(token, token.jaas_config(), admin.describe_delegation_token())
+            by_token: dict[str, Any] = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_jaas_config": token.jaas_config()}
+            use(shown, {**options, **dict.fromkeys(("sasl_username", "sasl_password")), **by_token})
             shown.add(kafka, kafka.metrics())
             stored = kafka.call(lambda broker: list(broker.parts.image.scram.values()))
             shown.add(*stored)
@@ -100,7 +109,9 @@ def test_no_secret_is_shown_anywhere(tmp_path: Path, caplog: pytest.LogCaptureFi
         with redirect_stdout(printed):
             main(["dump-log", str(tmp_path / "data" / "__cluster_metadata-0"), "--records"])
         assert "USER_SCRAM_CREDENTIAL_RECORD" in printed.getvalue()
+        assert token.token_id in printed.getvalue()
     shown.add(printed.getvalue(), caplog.text)
+    shown.check(TOKEN_KEY, token.hmac.reveal(), repr(b64decode(token.hmac.reveal()))[2:-1])
     shown.check(PASSWORD, WRONG, body(key), body(own_key), body(options["ssl_keystore_key"]))
     for credential in stored:
         for name in ("salt", "stored_key", "server_key"):

@@ -392,7 +392,8 @@ class RefBroker:
             principal: as "User:anne", or "User:*" for everybody.
             operation: READ, WRITE, DESCRIBE, ALL and so on, as `kclient.protocol.acls.AclOperation`.
             prefixed: whether it is for all names that begin with the given one.
-            resource: one of `topic`, `group`, `transactional_id` and `cluster="kafka-cluster"`; "*" is for all names.
+            resource: one of `topic`, `group`, `transactional_id`, `cluster="kafka-cluster"`, `user="User:bob"` and
+                `delegation_token`; "*" is for all names.
 
         Raises:
             IllegalStateError: the broker does not run, or has no authorizer.

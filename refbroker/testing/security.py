@@ -26,6 +26,8 @@ MECHANISM = "SCRAM-SHA-256"
 """The mechanism by which clients log in, unless they choose another one."""
 
 _UNSECURED_TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+RESOURCES = {each.name.lower(): each for each in AclResourceType if each > AclResourceType.ANY}
+"""The types of resources of ACLs: topic, group, cluster, transactional_id, delegation_token and user."""
 _PROTOCOLS = {(protocol.has_tls, protocol.has_sasl): protocol.name for protocol in SecurityProtocol}
 
 
@@ -106,7 +108,7 @@ def add_acl(
     Parameters:
         principal: as "User:anne".
         operation: the name of an AclOperation.
-        resource: the name of one resource by its type: "topic", "group", "transactional_id" or "cluster".
+        resource: the name of one resource by its type (`RESOURCES`).
         prefixed: whether the ACL is for all names that begin with this one.
         deny: whether it denies.
 
@@ -119,11 +121,11 @@ def add_acl(
         raise IllegalStateError("the broker has no authorizer; make it with RefBroker(acls=True)")
     if operation not in AclOperation.__members__:
         raise ConfigError(f"there is no operation {operation}; there are {', '.join(AclOperation.__members__)}")
-    if len(resource) != 1:
-        raise ConfigError("an ACL is for one of topic, group, transactional_id and cluster")
+    if len(resource) != 1 or not resource.keys() <= RESOURCES.keys():
+        raise ConfigError(f"an ACL is for one of {', '.join(RESOURCES)}, not for {', '.join(resource) or 'nothing'}")
     ((kind, name),) = resource.items()
     creation = CreateAclsRequest.AclCreation(
-        resource_type=AclResourceType[kind.upper()],
+        resource_type=RESOURCES[kind],
         resource_name=name,
         resource_pattern_type=PatternType.PREFIXED if prefixed else PatternType.LITERAL,
         principal=principal,

@@ -117,5 +117,7 @@ def test_an_acl_that_cannot_be_is_an_error(broker: RefBroker) -> None:
         broker.allow("User:anne", "EAT", topic="orders")
     with pytest.raises(ConfigError, match="one of topic, group"):
         broker.allow("User:anne", "READ", topic="orders", group="g")
+    with pytest.raises(ConfigError, match="not for queue"):
+        broker.allow("User:anne", "READ", queue="orders")
     with RefBroker() as open_broker, pytest.raises(IllegalStateError, match=r"acls=True"):
         open_broker.allow("User:anne", "READ", topic="orders")

@@ -127,10 +127,10 @@ def test_a_broker_without_a_key_says_so() -> None:
         admin.create_delegation_token()
 
 
-def test_another_owner_needs_an_acl(root: Admin, anne: Admin) -> None:
+def test_another_owner_needs_an_acl(broker: RefBroker, anne: Admin) -> None:
     with pytest.raises(DelegationTokenAuthorizationError):
         anne.create_delegation_token(owner="User:bob")
-    root.create_acls(AclBinding(AclResourceType.USER, "User:bob", "User:anne", AclOperation.CREATE_TOKENS))
+    broker.allow("User:anne", "CREATE_TOKENS", user="User:bob")
     token = anne.create_delegation_token(owner="User:bob")
     with pytest.raises(DelegationTokenOwnerMismatchError):
         anne.renew_delegation_token(token.hmac)

@@ -4,7 +4,7 @@ A token has a random id. Its password is the HMAC of the id with the secret key 
 the log contains no password. Without `delegation.token.secret.key`, tokens in the log stay, and nobody can use them.
 
 Checks and their order are Kafka's. Elsewhere: who may ask for a change (the handlers), the login itself
-(`refbroker.security.sasl`). Source: KIP-48, KIP-373, KIP-900, Kafka's DelegationTokenControlManager,
+(`refbroker.security.sasl`). Source: KIP-48, KIP-373, KAFKA-15219, Kafka's DelegationTokenControlManager,
 DelegationTokenManager and DelegationTokenCache.
 """
 

@@ -1,13 +1,12 @@
 """Range: every member gets a contiguous range of each topic's partitions.
 
-For each topic by itself: its subscribers in order, its partitions divided by their number, the first members one more
-each where that leaves a rest. So partition 3 of one topic and partition 3 of another with as many partitions go
-to the same member, which joins of topics need (co-partitioning).
+The partitions of each topic are divided evenly among its subscribers, in order; if there is a remainder, the first
+members get one partition more. So if two topics have the same number of partitions, their partitions with the same
+number go to the same member, which joins of topics need (co-partitioning).
 
-Racks (KIP-881): where members and replicas say in which rack they are, and a partition is not in every rack, each
-member first gets, within the same quota, partitions that have a replica in its rack; topics that are
-co-partitioned move together or not at all. What is left over is divided as if there were no racks: balance goes
-before locality.
+If members and replicas have racks, and a partition is not in every rack (KIP-881), each member first gets, up to the
+same quota, partitions with a replica in its rack; co-partitioned topics are assigned in this way together or not at
+all. The remaining partitions are divided as if there were no racks, because balance is more important than locality.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Sticky: as balanced as possible, and as few moves as possible. The algorithm is in `balancing`.
 
-Members give everything up before a rebalance, so each sends its previous partitions as user data, in the Java client's
-format, so that either client can lead. All integers big-endian:
+Members give up all partitions before a rebalance, so each sends its previous ones as user data, in the format of the
+Java client, so that a member of either client can be the leader. All integers are big-endian:
 
-    int32   how many topics
+    int32   number of topics, then for each
               int16   length of the name, then its bytes
-              int32   how many partitions, then an int32 each
-    int32   the generation in which they were its own; Java before 2.3 left it out
+              int32   number of partitions, then an int32 for each
+    int32   the generation in which it had them; missing in Java before 2.3
 
 If two members claim one partition, the later generation keeps it; in the same generation neither does, because one of
 them has missed a rebalance. Source: KIP-54, KIP-341.

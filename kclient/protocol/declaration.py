@@ -88,7 +88,7 @@ class Message(Struct, gc=False):
         try:
             return b"".join(self._encode(version))
         except TypeError as error:
-            raise ProtocolError(f"{self.message_name} v{version}: {error}; does it want encode_parts?") from error
+            raise ProtocolError(f"{self.message_name} v{version}: {error}; encode records with encode_parts") from error
 
     def encode_parts(self, version: int) -> list[Any]:
         """Encode the body without copying its records.

@@ -123,7 +123,7 @@ def _type(hint: Any, remarks: tuple[Any, ...]) -> Type:
         return Type("struct", struct=hint)
     if hint in _PLAIN:
         return Type(_PLAIN[hint])
-    raise TypeError(f"{hint!r} is no type of Kafka's protocol")
+    raise TypeError(f"{hint!r} is not a type of Kafka's protocol")
 
 
 def min_size(kind: Type, version: int, flexible: bool) -> int:

@@ -96,7 +96,7 @@ def value_type(key: Message) -> type[Message]:
 
     name = key.message_name.removesuffix("Key")
     if name == key.message_name:
-        raise ProtocolError(f"{name} is no key")
+        raise ProtocolError(f"{name} is not a key")
     return lookup(f"{name}Value")
 
 

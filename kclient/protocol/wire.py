@@ -105,7 +105,7 @@ def too_many(what: str, count: int) -> ProtocolError:
 
 def too_long(what: str, size: int) -> ProtocolError:
     """Return the error for a string that is too long for Kafka."""
-    return ProtocolError(f"{what}: a string of {size} bytes, but 32767 is the most there can be")
+    return ProtocolError(f"{what}: a string of {size} bytes exceeds the limit of 32767 bytes")
 
 
 def bad_tag(what: str, size: int, used: int) -> ProtocolError:

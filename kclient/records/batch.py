@@ -364,7 +364,7 @@ def _v2_size(view: memoryview) -> int:
         raise ValueError("not a whole record batch in format 2")
     total = LOG_OVERHEAD + int.from_bytes(view[8:12], "big", signed=True)
     if not HEADER_SIZE <= total <= len(view):
-        raise ValueError(f"the record batch says it has {total} bytes, of which {len(view)} are here")
+        raise ValueError(f"the record batch should have {total} bytes, but only {len(view)} are present")
     return total
 
 

@@ -42,7 +42,7 @@ class DecompressionError(ValueError):
 def check(name: str, level: int | None = None) -> None:
     """Raise ValueError if `name` is not a compression type or `level` is not one of its levels; None is the default."""
     if name not in TYPE_IDS:
-        raise ValueError(f"compression_type is one of {', '.join(NAMES)}, not {name!r}")
+        raise ValueError(f"compression_type must be one of {', '.join(NAMES)}, not {name!r}")
     if level is None:
         return
     if name not in LEVELS:
@@ -82,7 +82,7 @@ def decompress(name: str, data: Any, limit: int = DEFAULT_LIMIT) -> bytes:
 
 
 def _too_large(limit: int) -> DecompressionError:
-    return DecompressionError(f"the compressed records hold more than the limit of {limit} bytes")
+    return DecompressionError(f"the records exceed the limit of {limit} bytes when decompressed")
 
 
 def _compress_none(data: Any, level: int | None) -> bytes:

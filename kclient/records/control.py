@@ -91,7 +91,7 @@ def parse_control_record(record: Any) -> ControlRecord:
             version, epoch = END_MARKER.unpack_from(record.value or b"")
     except (ValueError, struct.error) as error:
         raise CorruptRecordError(
-            f"the record at offset {record.offset} is no control record: {error}",
+            f"the record at offset {record.offset} is not a control record: {error}",
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,

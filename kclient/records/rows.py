@@ -94,8 +94,8 @@ class _Reading:
         places = self._piece.schema.get_all_field_indices(name)
         if len(places) != 1:
             have = ", ".join(self._piece.schema.names)
-            there_is = "no column" if not places else "more than one column"
-            raise ValueError(f"there is {there_is} {name!r} to take the {part} from; the columns are {have}")
+            found = "no column" if not places else "more than one column"
+            raise ValueError(f"there is {found} {name!r} to take the {part} from; the columns are {have}")
         column = self._piece.column(places[0])
         if self._pyarrow.types.is_dictionary(column.type):
             column = column.dictionary_decode()

@@ -99,7 +99,7 @@ class Partitions:
         log = self._logs.get(found.name, partition)
         if log is None and self._node_id in state.replicas:
             raise KafkaStorageError(
-                "its data directory is offline, or its log could not be made; the broker's log says why",
+                "its data directory is offline, or its log could not be created; the broker's log has the reason",
                 topic=found.name,
                 partition=partition,
             )

@@ -141,7 +141,7 @@ def read_snapshot(files: Files, path: Path) -> Snapshot:
         complete = False
         for number, batch in enumerate(_batches(files, file)):
             if complete:
-                raise CorruptRecordError("there is something behind its footer")
+                raise CorruptRecordError("its footer is followed by more batches")
             if number == 0:
                 _read_header(snapshot, batch)
             elif batch.is_control:
@@ -153,7 +153,7 @@ def read_snapshot(files: Files, path: Path) -> Snapshot:
     except (CorruptRecordError, ProtocolError) as error:
         raise KafkaStorageError(
             f"the snapshot {path} cannot be read: {error.message}; restore it, or move it away to start from an older "
-            f"one and the log behind that, if they are still there"
+            f"one and the log after it, if they still exist"
         ) from error
     finally:
         file.close()

@@ -133,6 +133,7 @@ $(VENV)/.dev: $(VENV)/.project
 $(VENV)/.interop: $(VENV)/.dev
 	@echo "Installing other clients ..."
 	@$(PIP) $$($(BIN)/python tools/requirements.py interop)
+	@if command -v krb5-config >/dev/null; then $(PIP) $$($(BIN)/python tools/requirements.py gssapi); fi
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.project

@@ -11,11 +11,6 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-NOT_YET = {
-    "GSSAPI": ("sasl_kerberos_", "sasl_gssapi_"),
-}
-"""Features that are not implemented, with the prefixes of their options."""
-
 ELSEWHERE = {
     "api_timeout_ms": "default_api_timeout_ms",
     "auto_commit_enable": "enable_auto_commit",
@@ -80,6 +75,7 @@ _TOPICS = 'pass topics where they are used: Consumer("orders", ...), send("order
 _PROXY = "the client connects directly to the brokers"
 _OPENSSL = "TLS is that of Python's ssl module; pass ssl_context for settings that have no option"
 _UNSECURED = 'unsecured tokens are for tests: sasl_jaas_config="... OAuthBearerLoginModule required unsecuredLogin...;"'
+_KEYTAB = 'sasl_jaas_config="... Krb5LoginModule required useKeyTab=true keyTab=PATH principal=NAME;"'
 _CLAIMS = "only brokers check the claims of a token"
 
 INSTEAD = {
@@ -130,6 +126,10 @@ INSTEAD = {
     "rebalance_timeout_ms": "max_poll_interval_ms applies to rebalances as well",
     "receive_message_max_bytes": "fetch_max_bytes and max_partition_fetch_bytes limit the size of a fetch",
     "schema_registry_url": "serializers and deserializers are functions, such as those of a schema registry client",
+    "sasl_kerberos_domain_name": "the broker's principal has the host of its advertised.listeners",
+    "sasl_kerberos_keytab": _KEYTAB,
+    "sasl_kerberos_name": "the broker's principal has the host of its advertised.listeners",
+    "sasl_kerberos_principal": _KEYTAB,
     "sasl_oauthbearer_config": _UNSECURED,
     "sasl_oauthbearer_extensions": "OAuthToken(value, extensions={...}), or extension_NAME in sasl_jaas_config",
     "sasl_oauthbearer_method": "the other options of sasl_oauthbearer say where tokens come from",
@@ -168,9 +168,6 @@ def unknown_option(name: str, spelling: Mapping[str, str], others: Mapping[str, 
     """
     text = f"there is no option {name!r}"
     plain = _plain(name)
-    for feature, prefixes in NOT_YET.items():
-        if plain.startswith(prefixes):
-            return f"{text}: {feature} are not available in this version"
     found = plain if plain in spelling else ELSEWHERE.get(plain, plain)
     if found in spelling:
         return f"{text}; did you mean {spelling[found]!r}?"

@@ -83,6 +83,14 @@ class OAuthTokenError(KafkaError, name="NO_OAUTH_TOKEN", retriable=True):
     """
 
 
+class CredentialsUnavailableError(KafkaError, name="CREDENTIALS_UNAVAILABLE", retriable=True):
+    """The credentials for a login could not be fetched for now; the client keeps trying.
+
+    For example, no key distribution center of Kerberos responds. If it refuses the client, SaslAuthenticationError is
+    raised.
+    """
+
+
 class ForkError(KafkaError, RuntimeError, name="FORKED", fatal=True):
     """The client was made before a fork, and its network thread is not in the child; make one in each process."""
 

@@ -81,6 +81,11 @@ class ClientOptions(TypedDict, total=False):
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
     sasl_login_callback_handler_class: str | None
+    sasl_kerberos_service_name: str | None
+    sasl_kerberos_kinit_cmd: str
+    sasl_kerberos_ticket_renew_window_factor: float
+    sasl_kerberos_ticket_renew_jitter: float
+    sasl_kerberos_min_time_before_relogin: int
     on_connectivity_change: ConnectivityCallback | None
 
 

@@ -22,6 +22,7 @@ import pytest
 
 from tests.support.broker_settings import KEEP_OLD_RECORDS
 from tests.support.command_line import Cli
+from tests.support.fake_gssapi import FakeGssapi
 from tests.support.ids import readable_id
 from tests.support.kafka.cluster import KafkaCluster, unavailable_reason
 from tests.support.names import readable, unique
@@ -299,3 +300,11 @@ def topic(request: pytest.FixtureRequest) -> str:
 def rng(request: pytest.FixtureRequest) -> random.Random:
     """A random generator seeded with the seed in the report's header."""
     return random.Random(f"{request.config.stash[_SEED]}:{request.node.nodeid}")
+
+
+@pytest.fixture
+def fake_gssapi(monkeypatch: pytest.MonkeyPatch) -> FakeGssapi:
+    """A stand-in for the package gssapi, which the clients and brokers of this process import."""
+    package = FakeGssapi()
+    monkeypatch.setitem(sys.modules, "gssapi", package)
+    return package

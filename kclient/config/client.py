@@ -11,13 +11,11 @@ from typing import Annotated, Any, Self
 from kclient._misuse import is_coroutine_function, should_be_instance
 from kclient._properties import read_properties
 from kclient._unknown_options import unknown_option
-from kclient.config.login import login_of
+from kclient.config.login import LoginSettings, login_of
 from kclient.config.options import Option, check_value, hints, option_of, parse_value
 from kclient.config.security import SecurityConfig
 from kclient.config.security_checks import check_security
 from kclient.errors import ConfigError
-from kclient.security.oauth.settings import OAuthSettings
-from kclient.security.sasl import PasswordLogin
 
 ConnectivityCallback = Callable[[Any], Any]
 """A function that takes a Connectivity."""
@@ -51,7 +49,7 @@ class ClientConfig(SecurityConfig, frozen=True, kw_only=True):
         check_security(self)
 
     @property
-    def sasl(self) -> PasswordLogin | OAuthSettings:
+    def sasl(self) -> LoginSettings:
         """Who logs in with SASL, if `uses_sasl`.
 
         Raises:

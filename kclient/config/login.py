@@ -1,6 +1,7 @@
 """Who logs in with SASL, by the options of a client.
 
-Elsewhere: the options (`security`), and the logins themselves (`kclient.security.sasl`, `kclient.security.oauth`).
+Elsewhere: the options (`security`), and the logins themselves (`kclient.security.sasl`, and `oauth` and `kerberos`
+beside it).
 """
 
 from __future__ import annotations
@@ -11,13 +12,18 @@ from typing import Any
 from kclient.config.security import SecurityConfig
 from kclient.errors import ConfigError
 from kclient.security.jaas import JaasModule, parse_jaas
+from kclient.security.kerberos.settings import KerberosSettings, kerberos_settings
 from kclient.security.oauth.assertions import AssertionSettings
 from kclient.security.oauth.settings import OAuthSettings
 from kclient.security.oauth.source import RefreshPolicy
-from kclient.security.sasl import IMPLEMENTED, NOT_YET, OAUTHBEARER, PLAIN, WITH_PASSWORD, PasswordLogin
+from kclient.security.sasl import GSSAPI, IMPLEMENTED, NOT_YET, OAUTHBEARER, PLAIN, WITH_PASSWORD, PasswordLogin
 from kclient.security.secret import Secret
 
+LoginSettings = PasswordLogin | OAuthSettings | KerberosSettings
+"""Who logs in, by each kind of mechanism."""
+
 _PASSWORD_OPTIONS = ("sasl_username", "sasl_password")
+_KERBEROS_OPTIONS = "sasl_kerberos_"
 _ANY_MECHANISM = ("sasl_mechanism", "sasl_jaas_config")
 _EXTENSION = "extension_"
 _UNSECURED = "unsecuredLogin"
@@ -43,7 +49,7 @@ def check_login(config: SecurityConfig, given: Sequence[str]) -> None:
             f'security_protocol="{config.protocol}" needs sasl_mechanism, one of {known}, not {mechanism!r}'
         )
     uses_password = mechanism in WITH_PASSWORD
-    others = [name for name in given if name not in _ANY_MECHANISM and (name in _PASSWORD_OPTIONS) != uses_password]
+    others = [name for name in given if not _has_effect(name, mechanism)]
     if others:
         raise ConfigError(f"{others[0]} has no effect with sasl_mechanism={mechanism}")
     if uses_password:
@@ -53,11 +59,19 @@ def check_login(config: SecurityConfig, given: Sequence[str]) -> None:
         if config.sasl_jaas_config is None and not has_both:
             raise ConfigError(f"sasl_mechanism={mechanism} needs sasl_username and sasl_password, or sasl_jaas_config")
     login = login_of(config)
-    if isinstance(login, OAuthSettings):
+    if not isinstance(login, PasswordLogin):
         login.check()
 
 
-def login_of(config: SecurityConfig) -> PasswordLogin | OAuthSettings:
+def _has_effect(option: str, mechanism: str) -> bool:
+    if option in _ANY_MECHANISM:
+        return True
+    if option in _PASSWORD_OPTIONS:
+        return mechanism in WITH_PASSWORD
+    return mechanism == (GSSAPI if option.startswith(_KERBEROS_OPTIONS) else OAUTHBEARER)
+
+
+def login_of(config: SecurityConfig) -> LoginSettings:
     """Return who logs in.
 
     Raises:
@@ -67,6 +81,8 @@ def login_of(config: SecurityConfig) -> PasswordLogin | OAuthSettings:
     jaas = None if config.sasl_jaas_config is None else Secret(config.sasl_jaas_config)
     if mechanism == OAUTHBEARER:
         return _oauth_settings(config, None if jaas is None else _module(jaas, mechanism, "OAuthBearerLoginModule"))
+    if mechanism == GSSAPI:
+        return _kerberos_settings(config, None if jaas is None else _module(jaas, mechanism, "Krb5LoginModule"))
     if jaas is None:
         return PasswordLogin(mechanism, config.sasl_username or "", Secret(config.sasl_password or ""))
     module = _module(jaas, mechanism, "PlainLoginModule" if mechanism == PLAIN else "ScramLoginModule")
@@ -81,6 +97,16 @@ def _module(jaas: Secret, mechanism: str, expected: str) -> JaasModule:
     if module.name != expected:
         raise ConfigError(f"sasl_jaas_config has {module.name}; sasl_mechanism={mechanism} needs {expected}")
     return module
+
+
+def _kerberos_settings(config: SecurityConfig, module: JaasModule | None) -> KerberosSettings:
+    policy = RefreshPolicy(
+        config.sasl_kerberos_ticket_renew_window_factor,
+        config.sasl_kerberos_ticket_renew_jitter,
+        config.sasl_kerberos_min_time_before_relogin / 1000,
+        buffer=0.0,
+    )
+    return kerberos_settings(config.sasl_kerberos_service_name, module, config.sasl_kerberos_kinit_cmd, policy)
 
 
 def _oauth_settings(config: SecurityConfig, module: JaasModule | None) -> OAuthSettings:

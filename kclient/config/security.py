@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from kclient.config.network import NetworkConfig
 from kclient.config.options import Option, milliseconds, seconds
 from kclient.config.security_values import HANDLERS, STORE_TYPES, names, secret
+from kclient.security.kerberos.settings import KINIT
 from kclient.security.oauth.assertions import ALGORITHMS
 from kclient.security.oauth.settings import RETRIEVERS, TokenProvider
 from kclient.security.secret import Secret
@@ -68,7 +69,8 @@ class SecurityConfig(NetworkConfig, frozen=True, kw_only=True):
         Any, Option("An ssl.SSLContext made by the application, which replaces the other ssl options.")
     ] = None
     sasl_mechanism: Annotated[
-        str | None, Option('How the client logs in: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512" or "OAUTHBEARER".')
+        str | None,
+        Option('How the client logs in: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER" or "GSSAPI".'),
     ] = None
     sasl_username: Annotated[str | None, Option("The user that logs in.")] = None
     sasl_password: Annotated[str | Secret | None, Option("The password of the user.")] = None
@@ -76,7 +78,7 @@ class SecurityConfig(NetworkConfig, frozen=True, kw_only=True):
         str | Secret | None,
         Option(
             "User and password as in Java (MODULE required username=... password=...;), instead of sasl_username and "
-            "sasl_password."
+            "sasl_password; the keytab or the ticket cache of GSSAPI."
         ),
     ] = None
     sasl_oauth_token_provider: Annotated[
@@ -166,6 +168,27 @@ class SecurityConfig(NetworkConfig, frozen=True, kw_only=True):
         str | None,
         Option("Accepted as in Java and not needed: the other options say where tokens come from.", choices=HANDLERS),
     ] = None
+
+    sasl_kerberos_service_name: Annotated[
+        str | None,
+        Option(
+            'The service of the brokers\' principals, as "kafka" of kafka/HOST; or serviceName in sasl_jaas_config.'
+        ),
+    ] = None
+    sasl_kerberos_kinit_cmd: Annotated[
+        str,
+        Option("The command that renews a ticket cache named by sasl_jaas_config, with -R; a keytab needs none."),
+    ] = KINIT
+    sasl_kerberos_ticket_renew_window_factor: Annotated[
+        float,
+        Option("The part of their lifetime after which that command renews tickets.", minimum=0.0, maximum=1.0),
+    ] = 0.8
+    sasl_kerberos_ticket_renew_jitter: Annotated[
+        float, Option("A random part of the lifetime, up to this one, is added to it.", minimum=0.0, maximum=1.0)
+    ] = 0.05
+    sasl_kerberos_min_time_before_relogin: Annotated[
+        int, milliseconds("How long tickets are kept at least before that command renews them.")
+    ] = 60_000
 
     @property
     def uses_tls(self) -> bool:

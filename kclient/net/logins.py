@@ -14,6 +14,8 @@ from kclient.net.login_thread import LoginThread
 from kclient.net.runtime import Runtime
 from kclient.net.sasl import authenticate
 from kclient.net.waiting import LoopBridge
+from kclient.security.kerberos.login import KerberosLogin
+from kclient.security.kerberos.settings import KerberosSettings
 from kclient.security.oauth.settings import OAuthSettings
 from kclient.security.oauth.source import TokenSource
 from kclient.security.sasl import Login
@@ -61,6 +63,9 @@ class ClientLogin:
                 rng=rng,
             )
             self.thread.keep_fresh(source)
+        elif isinstance(settings, KerberosSettings):
+            login = tickets = KerberosLogin(settings, clock=clock, rng=rng)
+            self.thread.keep_fresh(tickets)
         else:
             login = settings
         self.steps: Sequence[Step] = (find_versions, authenticate(login, self.thread, rng))

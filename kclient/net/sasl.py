@@ -23,7 +23,7 @@ from kclient.net.handshake import Ask, Await, BareMessage, Exchange, Setup, Step
 from kclient.net.login_thread import LoginThread
 from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from kclient.security.sasl import Login, StartedExchange
+from kclient.security.sasl import ExplainedRefusalError, Login, StartedExchange
 
 _FRAMED = 1
 """From this version of SaslHandshake on, SaslAuthenticate carries the messages."""
@@ -54,7 +54,7 @@ def authenticate(login: Login, thread: LoginThread, rng: random.Random) -> Step:
             else:
                 lifetime = yield from _by_bare_messages(started, thread, login)
         except SaslAuthenticationError as error:
-            raise _refusal(login, setup.broker, error.message) from None
+            raise _refusal(login, setup.broker, error) from None
         setup.reauthenticate_after = lifetime * rng.uniform(*_WINDOW) if lifetime > 0 else None
         setup.reauthenticate = step
 
@@ -156,8 +156,9 @@ def _handshake_error(response: SaslHandshakeResponse, login: Login, broker: str)
     return SaslAuthenticationError(f"SaslHandshake failed with error {response.error_code}", broker=broker)
 
 
-def _refusal(login: Login, broker: str, reason: str) -> SaslAuthenticationError:
+def _refusal(login: Login, broker: str, error: SaslAuthenticationError) -> SaslAuthenticationError:
+    advice = error.advice if isinstance(error, ExplainedRefusalError) else f"check {login.options}"
+    reason = error.message.rstrip(".")
     return SaslAuthenticationError(
-        f"{login.who} could not log in with {login.mechanism}: {reason.rstrip('.')}; check {login.options}",
-        broker=broker,
+        f"{login.who} could not log in with {login.mechanism}: {reason}; {advice}", broker=broker
     )

@@ -1,7 +1,7 @@
 """SASL of a client: who logs in, and the messages of the exchange.
 
-Elsewhere: SCRAM's computations (`scram`), tokens (`oauth`), the requests that carry the messages (`kclient.net.sasl`),
-and the side of the broker (`refbroker.security.sasl`).
+Elsewhere: SCRAM's computations (`scram`), tokens (`oauth`), tickets (`kerberos`), the requests that carry the messages
+(`kclient.net.sasl`), and the side of the broker (`refbroker.security.sasl`).
 """
 
 from __future__ import annotations
@@ -10,16 +10,32 @@ import secrets
 from collections.abc import Generator
 from typing import NamedTuple, Protocol
 
+from kclient.errors import SaslAuthenticationError
 from kclient.security.scram import MECHANISMS, scram_client
 from kclient.security.secret import Secret
 
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
+GSSAPI = "GSSAPI"
 WITH_PASSWORD = (PLAIN, *MECHANISMS)
 """The mechanisms that take a user and a password."""
-IMPLEMENTED = (*WITH_PASSWORD, OAUTHBEARER)
-NOT_YET = ("GSSAPI", "AWS_MSK_IAM")
+IMPLEMENTED = (*WITH_PASSWORD, OAUTHBEARER, GSSAPI)
+NOT_YET = ("AWS_MSK_IAM",)
 """Mechanisms that brokers have and this version does not implement yet."""
+
+
+class ExplainedRefusalError(SaslAuthenticationError):
+    """A refusal that comes with what to check, in place of the options of the login.
+
+    Parameters:
+        reason: what was refused.
+        advice: what to check.
+    """
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(reason)
+        self.advice = advice
+
 
 Exchange = Generator[bytes, bytes, bytes | None]
 """Yields the messages of the client and receives those of the broker; returns a last one to which there is no answer.

@@ -11,22 +11,35 @@ from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
 
 
-def close_later(context: Context[MetadataServices], response: Message, error: KafkaError) -> asyncio.Future[Any]:
+def close_later(
+    context: Context[MetadataServices],
+    response: Message,
+    error: KafkaError,
+    answer: asyncio.Future[Any] | None = None,
+) -> asyncio.Future[Any]:
     """Respond after `connection.failed.authentication.delay.ms`, and close the connection.
 
     Parameters:
         error: the reason, for the log.
+        answer: the future that the connection waits for, if it waits already.
+
+    Returns:
+        The future that the connection has to wait for.
     """
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Any] = loop.create_future()
+    pending: asyncio.Future[Any] = loop.create_future() if answer is None else answer
 
     def respond() -> None:
-        if not answer.done():
-            answer.set_result(response)
+        if not pending.done():
+            pending.set_result(response)
             # The response is written by a callback of the future, which comes first.
             loop.call_soon(context.connection.close)
 
-    cause = "" if error.__cause__ is None else f" ({error.__cause__})"
-    context.connection.warn(f"its login failed: {error.message}{cause}")
+    context.connection.warn(f"its login failed: {with_cause(error)}")
     loop.call_later(context.broker.config.integer("connection.failed.authentication.delay.ms") / 1000, respond)
-    return answer
+    return pending
+
+
+def with_cause(error: KafkaError) -> str:
+    """Return the message of an error with its cause, which the client does not learn."""
+    return error.message if error.__cause__ is None else f"{error.message} ({error.__cause__})"

@@ -15,6 +15,8 @@ from refbroker.handlers.context import Context
 from refbroker.handlers.failed_logins import close_later
 from refbroker.handlers.services import MetadataServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.runtime.threads import in_thread
+from refbroker.security.sasl import Answer, Authenticator, StepResult
 
 
 def handle(
@@ -27,11 +29,41 @@ def handle(
             error_code=IllegalSaslStateError.code,
             error_message="SaslAuthenticate request received after successful authentication",
         )
+    message = bytes(request.auth_bytes)
     try:
-        token, lifetime_ms = login.on_token(bytes(request.auth_bytes))
-        return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms, error_message=None)
+        return _handle_later(context, login, message) if login.blocks else _response(login.on_token(message))
     except IllegalSaslStateError as error:
         return SaslAuthenticateResponse(error_code=code_of(error), error_message=error.message)
     except SaslAuthenticationError as error:
-        response = SaslAuthenticateResponse(error_code=code_of(error), error_message=error.message)
-        return close_later(context, response, error)
+        return close_later(context, _refusal(error), error)
+
+
+def _handle_later(
+    context: Context[MetadataServices], login: Authenticator, message: bytes
+) -> asyncio.Future[SaslAuthenticateResponse]:
+    """Make the step of a mechanism in a worker thread, and return the response to come."""
+    answer: asyncio.Future[SaslAuthenticateResponse] = asyncio.get_running_loop().create_future()
+    step = asyncio.ensure_future(in_thread(login.begin_step(message)))
+
+    def end(done: asyncio.Future[StepResult]) -> None:
+        if answer.done() or done.cancelled():
+            return
+        try:
+            answer.set_result(_response(login.end_step(done.result())))
+        except SaslAuthenticationError as error:
+            close_later(context, _refusal(error), error, answer)
+        except Exception as error:  # noqa: BLE001 - the connection handles it
+            answer.set_exception(error)
+
+    step.add_done_callback(end)
+    return answer
+
+
+def _response(answer: Answer) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(
+        auth_bytes=answer.token or b"", session_lifetime_ms=answer.session_lifetime_ms, error_message=None
+    )
+
+
+def _refusal(error: SaslAuthenticationError) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(error_code=code_of(error), error_message=error.message)

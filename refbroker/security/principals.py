@@ -1,25 +1,20 @@
 """The principals of clients, and the rules that derive a principal's name from the subject of a certificate.
 
-Source: KIP-371 and Kafka's SslPrincipalMapper. The patterns are Python's, which differ from Java's in rare forms
-only. A replacement that no connection could use is an error at the start; Kafka refuses each connection.
+Elsewhere: the names of Kerberos (`kerberos_names`). Source: KIP-371 and Kafka's SslPrincipalMapper.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from kclient.errors import ConfigError
+from refbroker.security.java_patterns import NAME_LIMIT, Replacement, compile_pattern
 
-NAME_LIMIT = 4096
-"""The longest subject that rules are applied to, in characters: some patterns take very long for a long text."""
-
+_SETTING = "ssl.principal.mapping.rules"
 _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 _SPLITTER = re.compile(rf"\s*({_RULE})\s*(,\s*|$)")
 _PARSER = re.compile(_RULE)
-_JAVA_GROUP = re.compile(r"\(\?<(?=[A-Za-z])")
-_REFERENCE = re.compile(r"\\(?P<escaped>.)|\$(?P<number>\d+)|\$\{(?P<name>\w+)\}|(?P<wrong>[$\\])", re.DOTALL)
 
 
 class Principal(NamedTuple):
@@ -51,34 +46,14 @@ class _Rule(NamedTuple):
     """A pattern for the whole subject and what replaces it; `case` is L for lower case, U for upper case or empty."""
 
     pattern: re.Pattern[str]
-    replacement: str
+    replacement: Replacement
     case: str
 
     def apply(self, subject: str) -> str | None:
         if self.pattern.fullmatch(subject) is None:
             return None
-        name = self.pattern.sub(lambda match: "".join(self._expand(match)), subject)
+        name = self.replacement.apply(subject)
         return {"L": name.lower, "U": name.upper}.get(self.case, lambda: name)()
-
-    def _expand(self, match: re.Match[str]) -> Iterator[str]:
-        """Yield the parts of the replacement, with the groups that it refers to."""
-        end = 0
-        for reference in _REFERENCE.finditer(self.replacement):
-            yield self.replacement[end : reference.start()]
-            end = reference.end()
-            if reference["escaped"] is not None:
-                yield reference["escaped"]
-            elif reference["name"] is not None:
-                yield match[reference["name"]] or ""
-            else:
-                # Digits that make the number too large follow the group as text; a group that does not exist is text.
-                digits = reference["number"]
-                length = len(digits)
-                while length > 1 and int(digits[:length]) > self.pattern.groups:
-                    length -= 1
-                number = int(digits[:length])
-                yield (match[number] or "") + digits[length:] if number <= self.pattern.groups else reference[0]
-        yield self.replacement[end:]
 
 
 class PrincipalMapper:
@@ -125,18 +100,5 @@ def _parse(text: str) -> _Rule | str | None:
         )
     if found[1] is not None:
         return found[1]
-    try:
-        pattern = re.compile(_JAVA_GROUP.sub("(?P<", found[2]), re.ASCII)
-    except re.error as error:
-        raise ConfigError(f"ssl.principal.mapping.rules: {found[2]!r} is not a pattern: {error}") from error
-    _check_replacement(pattern, found[3], text)
-    return _Rule(pattern, found[3], found[4])
-
-
-def _check_replacement(pattern: re.Pattern[str], replacement: str, rule: str) -> None:
-    for reference in _REFERENCE.finditer(replacement):
-        name, number = reference["name"], reference["number"]
-        missing = name is not None and name not in pattern.groupindex
-        missing |= number is not None and pattern.groups == 0 and int(number) > 0
-        if missing or reference["wrong"] is not None:
-            raise ConfigError(f"ssl.principal.mapping.rules: {reference[0]!r} is no group of the pattern in {rule!r}")
+    pattern = compile_pattern(found[2], _SETTING)
+    return _Rule(pattern, Replacement(pattern, found[3], _SETTING, keeps_unknown=True), found[4])

@@ -23,7 +23,7 @@ from kclient.errors import (
     SaslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
-from kclient.security.sasl import IMPLEMENTED, PLAIN, WITH_PASSWORD
+from kclient.security.sasl import GSSAPI, OAUTHBEARER, PLAIN, WITH_PASSWORD
 from kclient.security.scram import (
     MECHANISMS,
     MIN_ITERATIONS,
@@ -37,6 +37,7 @@ from kclient.security.secret import Secret
 from kclient.state_machine import StateTable
 from refbroker.security.principals import ANONYMOUS, Principal
 
+IMPLEMENTED = (*WITH_PASSWORD, OAUTHBEARER, GSSAPI)
 TOKEN_LIMIT = 524_288
 """Bytes of a frame before a client has logged in: Kafka's `sasl.server.max.receive.size`."""
 _SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE = 17, 18, 36
@@ -47,17 +48,19 @@ class Login(NamedTuple):
 
     Attributes:
         user: the user.
-        message: the broker's last message.
+        message: the broker's last message; None if the mechanism has none, so that nothing follows the old handshake.
         expires_ms: when the credential expires, in milliseconds since the epoch; None for never.
         by_token: whether the credential is a delegation token.
     """
 
     user: str
-    message: bytes = b""
+    message: bytes | None = b""
     expires_ms: int | None = None
     by_token: bool = False
 
 
+StepResult = bytes | Login | KafkaError
+"""What a step of an exchange results in: the next message, the login at its end, or a failure."""
 Server = Generator[bytes, bytes, Login]
 """The broker's side of an exchange: yields an empty message, then its own; returns the login with its last message."""
 ScramLookup = Callable[[ScramMechanism, str], ScramCredential | None]
@@ -116,21 +119,23 @@ class Mechanism(NamedTuple):
     Attributes:
         start: starts the broker's side of an exchange.
         max_session_ms: how long a session may last; 0 for no limit.
+        blocks: whether a step of the exchange may take long, so that the event loop must not make it.
     """
 
     start: Callable[[], Server]
     max_session_ms: int = 0
+    blocks: bool = False
 
 
 class Answer(NamedTuple):
     """The broker's response to a message of a mechanism.
 
     Attributes:
-        token: the message of the broker.
+        token: the message of the broker; None for none.
         session_lifetime_ms: after the last message, when the client has to log in again; 0 for never.
     """
 
-    token: bytes
+    token: bytes | None
     session_lifetime_ms: int = 0
 
 
@@ -222,25 +227,54 @@ class Authenticator:
         """Handle a message of the mechanism; return the response.
 
         Raises:
-            SaslAuthenticationError: the client could not prove who it is, or is not who it was.
+            IllegalSaslStateError: the client has logged in before.
+            KafkaError: see `end_step`.
+        """
+        return self.end_step(self.begin_step(token)())
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the step of the next message may take long."""
+        return self._exchange is not None and self._mechanisms[self._requested].blocks
+
+    def begin_step(self, token: bytes) -> Callable[[], StepResult]:
+        """Return what makes the step of a message of the mechanism; any thread may call it, once.
+
+        Raises:
             IllegalSaslStateError: the client has logged in before.
         """
-        if self._exchange is None:
+        exchange = self._exchange
+        if exchange is None:
             raise IllegalSaslStateError("SaslAuthenticate request received after successful authentication")
-        try:
-            if self._mechanism and self._requested != self._mechanism:
-                raise SaslAuthenticationError(
-                    f"SASL mechanism '{self._requested}' requested by client is not supported for re-authentication of "
-                    f"mechanism '{self._mechanism}'"
-                )
-            return Answer(self._exchange.send(token))
-        except StopIteration as done:
-            login: Login = done.value
+        if self._mechanism and self._requested != self._mechanism:
+            change = SaslAuthenticationError(
+                f"SASL mechanism '{self._requested}' requested by client is not supported for re-authentication of "
+                f"mechanism '{self._mechanism}'"
+            )
+            return lambda: change
+
+        def step() -> StepResult:
             try:
-                return Answer(login.message, self._log_in(login))
-            except SaslAuthenticationError:
-                self._fail()
-                raise
+                return exchange.send(token)
+            except StopIteration as done:
+                login: Login = done.value
+                return login
+            except KafkaError as error:
+                return error
+
+        return step
+
+    def end_step(self, result: StepResult) -> Answer:
+        """Handle the result of a step; return the response.
+
+        Raises:
+            SaslAuthenticationError: the client could not prove who it is, or is not who it was.
+            DisconnectedError: the client should try again; the connection must be closed.
+        """
+        try:
+            if isinstance(result, KafkaError):
+                raise result
+            return Answer(result.message, self._log_in(result)) if isinstance(result, Login) else Answer(result)
         except KafkaError:
             self._fail()
             raise
@@ -284,14 +318,14 @@ class Users(NamedTuple):
         scram: looks up what is stored for SCRAM.
         tokens: looks up delegation tokens, with which clients log in by SCRAM.
         secret: makes up credentials of users that do not exist; the same for as long as the broker runs.
-        others: start the broker's side of the mechanisms without passwords, by name.
+        others: the mechanisms without passwords, by name.
     """
 
     plain: Mapping[str, Secret]
     scram: ScramLookup
     tokens: TokenLookup
     secret: bytes
-    others: Mapping[str, Callable[[], Server]] = {}
+    others: Mapping[str, Mechanism] = {}
 
     def mechanisms(
         self, enabled: list[str], max_session_ms: Callable[[str], int] = lambda mechanism: 0
@@ -311,14 +345,14 @@ class Users(NamedTuple):
                 f"sasl.enabled.mechanisms: {missing[0] if missing else 'none'} is not implemented; set it to some of "
                 f"{', '.join(IMPLEMENTED)}"
             )
-        return {name: Mechanism(self._start_of(name), max_session_ms(name)) for name in enabled}
+        return {name: self._mechanism(name)._replace(max_session_ms=max_session_ms(name)) for name in enabled}
 
-    def _start_of(self, name: str) -> Callable[[], Server]:
+    def _mechanism(self, name: str) -> Mechanism:
         if name == PLAIN:
-            return lambda: plain_server(self.plain)
+            return Mechanism(lambda: plain_server(self.plain))
         if name in self.others:
             return self.others[name]
-        return partial(self._scram_server, MECHANISMS[name])
+        return Mechanism(partial(self._scram_server, MECHANISMS[name]))
 
     def _scram_server(self, mechanism: ScramMechanism) -> Server:
         account, message = yield from scram_server(

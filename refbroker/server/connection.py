@@ -19,13 +19,14 @@ from typing import Any, Protocol
 from kclient.errors import KafkaError, KafkaStorageError
 from refbroker.config import BrokerConfig
 from refbroker.handlers.answers import host_of
+from refbroker.handlers.failed_logins import with_cause
 from refbroker.log import FileRange
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.requests import RequestStats
 from refbroker.runtime.limited_log import LimitedLog
 from refbroker.runtime.threads import in_thread
 from refbroker.security.principals import ANONYMOUS, Principal
-from refbroker.security.sasl import TOKEN_LIMIT, Authenticator
+from refbroker.security.sasl import TOKEN_LIMIT, Answer, Authenticator, StepResult
 from refbroker.server.dispatch import Dispatcher, PendingResponse
 from refbroker.server.listening import peer_of
 from refbroker.server.tls import TlsTransport
@@ -300,9 +301,7 @@ class Connection(asyncio.BufferedProtocol):
         dispatcher = self._server.dispatcher
         try:
             if self.authenticator is not None and self.authenticator.takes_tokens:
-                token = self.authenticator.on_token(bytes(frame)).token
-                self.transport.write(_SIZE.pack(len(token)) + token)
-                self._note_ready()
+                self._handle_token(self.authenticator, bytes(frame))
                 return
             stats, answer = dispatcher.handle(self, frame)
             if self._is_pending:
@@ -321,6 +320,29 @@ class Connection(asyncio.BufferedProtocol):
             logger.exception("a request of %s could not be handled", self.peer)
             self.close("its request could not be handled")
 
+    def _handle_token(self, authenticator: Authenticator, token: bytes) -> None:
+        """Handle a message of a mechanism without a request around it."""
+        if not authenticator.blocks:
+            self._answer_token(authenticator.on_token(token))
+            return
+        step = self._waiting = asyncio.ensure_future(in_thread(authenticator.begin_step(token)))
+        step.add_done_callback(lambda done: self._token_handled(authenticator, done))
+
+    def _token_handled(self, authenticator: Authenticator, step: asyncio.Future[StepResult]) -> None:
+        self._waiting = None
+        if self._closed or step.cancelled():
+            return
+        try:
+            self._answer_token(authenticator.end_step(step.result()))
+        except KafkaError as error:
+            self.close(f"its login failed: {with_cause(error)}")
+        self._proceed()
+
+    def _answer_token(self, answer: Answer) -> None:
+        if answer.token is not None:
+            self.transport.write(_SIZE.pack(len(answer.token)) + answer.token)
+        self._note_ready()
+
     def _answered(self, waiting: PendingResponse, since_ns: int) -> None:
         self._waiting = None
         if self._closed:
@@ -333,6 +355,8 @@ class Connection(asyncio.BufferedProtocol):
                 answer = waiting.encode()
                 if answer is not None:
                     self._send(answer, waiting.stats, now)
+                if self._is_pending:
+                    self._note_ready()
                 answered = True
         except KafkaError as error:
             self.close(str(error))

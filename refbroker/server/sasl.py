@@ -2,18 +2,18 @@
 
 Passwords for PLAIN are those of `listener.name.LISTENER.plain.sasl.jaas.config`, as `user_NAME="PASSWORD"`; those for
 SCRAM, and delegation tokens, are in the metadata log. Elsewhere: the logins themselves (`refbroker.security.sasl`), and
-the tokens of OAUTHBEARER (`oauth`).
+the tokens of OAUTHBEARER (`oauth`) and tickets of GSSAPI (`kerberos`).
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from kclient.errors import ConfigError
 from kclient.security.jaas import parse_jaas
-from kclient.security.sasl import OAUTHBEARER, PLAIN
+from kclient.security.sasl import GSSAPI, OAUTHBEARER, PLAIN
 from kclient.security.scram import ScramCredential, ScramMechanism
 from kclient.security.secret import Secret
 from refbroker.config import BrokerConfig
@@ -22,7 +22,8 @@ from refbroker.metadata.tokens import DelegationTokens
 from refbroker.runtime.background import Background
 from refbroker.runtime.clock import Clock
 from refbroker.security.oauth import bearer_server
-from refbroker.security.sasl import Authenticator, Server, Users
+from refbroker.security.sasl import Authenticator, Mechanism, Users
+from refbroker.server.kerberos import kerberos_mechanism
 from refbroker.server.oauth import OAuthListener, check_keys_are_used
 from refbroker.settings.values import parse_list
 
@@ -42,7 +43,7 @@ class SaslListener:
         oauth: its OAUTHBEARER, if it has that.
 
     Raises:
-        ConfigError: a mechanism is not implemented, the users of PLAIN are missing, or OAUTHBEARER cannot be set up.
+        ConfigError: a mechanism is not implemented, or cannot be set up.
     """
 
     def __init__(self, config: BrokerConfig, name: str, clock: Clock) -> None:
@@ -53,9 +54,11 @@ class SaslListener:
         self._enabled = enabled
         self._max_session_ms = {mechanism: _max_session_ms(config, name, mechanism) for mechanism in enabled}
         self.oauth = OAuthListener(config, name, clock) if OAUTHBEARER in enabled else None
-        self._others: dict[str, Callable[[], Server]] = {}
+        self._others: dict[str, Mechanism] = {}
         if self.oauth is not None:
-            self._others[OAUTHBEARER] = partial(bearer_server, self.oauth.validator)
+            self._others[OAUTHBEARER] = Mechanism(partial(bearer_server, self.oauth.validator))
+        if GSSAPI in enabled:
+            self._others[GSSAPI] = kerberos_mechanism(config, name)
         # Raises if a mechanism is not implemented.
         Users(self._plain, _nobody, _nobody, self._secret, self._others).mechanisms(enabled)
 

@@ -195,12 +195,13 @@ def test_a_large_frame_before_the_login_is_refused(refbroker: RefBroker, caplog:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({}, "sasl.enabled.mechanisms: GSSAPI is not implemented; set it to some of PLAIN"),
+        ({}, r"listener.name.sasl_plaintext.gssapi.sasl.jaas.config is missing: Krb5LoginModule"),
+        ({"sasl.enabled.mechanisms": "OTHER"}, "OTHER is not implemented; set it to some of PLAIN"),
         ({"sasl.enabled.mechanisms": "PLAIN"}, r"listener.name.sasl_plaintext.plain.sasl.jaas.config is missing"),
         ({"sasl.enabled.mechanisms": "PLAIN", "listener.name.sasl_plaintext.plain.sasl.jaas.config": "x"},
          r"listener.name.sasl_plaintext.plain.sasl.jaas.config must have the form"),
     ],
-    ids=["default mechanism", "no users", "malformed"],
+    ids=["default mechanism", "unknown mechanism", "no users", "malformed"],
 )  # fmt: skip
 def test_a_broker_that_cannot_have_sasl_does_not_start(settings: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError, match=text):

@@ -95,12 +95,6 @@ def test_what_options_are_called_elsewhere_is_no_option_here_and_leads_to_one() 
     assert not set(ELSEWHERE) & set(INSTEAD)
 
 
-def test_an_option_of_what_is_not_there_yet_says_so_and_guesses_nothing() -> None:
-    text = "^there is no option 'sasl.kerberos.service.name': GSSAPI are not available"
-    with pytest.raises(ConfigError, match=text):
-        ConsumerConfig.from_options({"sasl.kerberos.service.name": 3})
-
-
 @pytest.mark.parametrize("kind", CONFIGS)
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "plaintext", "SSL", "ssl"])
 def test_every_client_accepts_a_security_protocol_in_any_case(kind: type[ClientConfig], protocol: str) -> None:

@@ -177,9 +177,12 @@ def test_a_jaas_config_says_who_logs_in(mechanism: str, jaas: str, login: tuple[
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "needs sasl_mechanism, one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, not None"),
+        ({}, "needs sasl_mechanism, one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI, not None"),
         ({"sasl_mechanism": "plain"}, "not 'plain'"),
-        ({"sasl_mechanism": "GSSAPI"}, "sasl_mechanism=GSSAPI is not implemented yet; use PLAIN"),
+        ({"sasl_mechanism": "AWS_MSK_IAM"}, "sasl_mechanism=AWS_MSK_IAM is not implemented yet; use PLAIN"),
+        ({"sasl_mechanism": "GSSAPI"}, "sasl_mechanism=GSSAPI needs sasl_kerberos_service_name, such as \"kafka\""),
+        ({"sasl_mechanism": "PLAIN", "sasl_kerberos_service_name": "kafka"},
+         "sasl_kerberos_service_name has no effect with sasl_mechanism=PLAIN"),
         ({"sasl_mechanism": "PLAIN"}, "needs sasl_username and sasl_password, or sasl_jaas_config"),
         ({"sasl_mechanism": "PLAIN", "sasl_username": "a"}, "needs sasl_username and sasl_password"),
         ({"sasl_mechanism": "PLAIN", "sasl_username": "a", "sasl_jaas_config": "x"}, "only one of sasl_jaas_config"),
@@ -188,7 +191,8 @@ def test_a_jaas_config_says_who_logs_in(mechanism: str, jaas: str, login: tuple[
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": f"{PLAIN_MODULE} required username=a;"},
          "sasl_jaas_config needs the options username and password"),
     ],
-    ids=["no mechanism", "case", "not yet", "no user", "no password", "both", "module", "no password in jaas"],
+    ids=["no mechanism", "case", "not yet", "no service", "other mechanism", "no user", "no password", "both", "module",
+         "no password in jaas"],
 )  # fmt: skip
 def test_options_that_cannot_log_in_are_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):

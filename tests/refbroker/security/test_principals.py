@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kclient.errors import ConfigError
-from refbroker.security.principals import ANONYMOUS, NAME_LIMIT, NoMatchingRuleError, PrincipalMapper
+from refbroker.security.java_patterns import NAME_LIMIT
+from refbroker.security.principals import ANONYMOUS, NoMatchingRuleError, PrincipalMapper
 from tests.support.golden_data import golden_rows
 
 

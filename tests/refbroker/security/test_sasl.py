@@ -156,6 +156,7 @@ def test_an_authorization_id_may_be_the_user() -> None:
 def test_a_user_that_does_not_exist_gets_a_salt_that_stays_the_same() -> None:
     def salt(user: str) -> bytes:
         first = chosen("SCRAM-SHA-256").on_token(f"n,,n={user},r=x".encode())
+        assert first.token is not None
         return first.token.split(b",s=")[1]
 
     assert salt("nobody") == salt("nobody") != salt("another")
@@ -245,6 +246,7 @@ def log_in_by_scram(login: Authenticator, name: str, password: str, *, is_token:
     login.on_handshake("SCRAM-SHA-512", 1)
     client = scram_client(MECHANISMS["SCRAM-SHA-512"], name, Secret(password), "nonce", is_token=is_token)
     first = login.on_token(next(client))
+    assert first.token is not None
     return login.on_token(client.send(first.token)).session_lifetime_ms
 
 

@@ -1,0 +1,88 @@
+"""Java's patterns and replacements, for Kafka's rules that make names.
+
+The patterns are Python's, which differ from Java's in rare forms only. Some patterns take very long for a long text, so
+rules are applied to names of at most `NAME_LIMIT` characters. A replacement that no name could use is an error at the
+start; Kafka fails at each name. Elsewhere: the rules (`principals`, `kerberos_names`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kclient.errors import ConfigError
+
+NAME_LIMIT = 4096
+"""The longest name that patterns are applied to, in characters."""
+
+_JAVA_GROUP = re.compile(r"\(\?<(?=[A-Za-z])")
+_REFERENCE = re.compile(r"\\(?P<escaped>.)|\$(?P<number>\d+)|\$\{(?P<name>\w+)\}|(?P<wrong>[$\\])", re.DOTALL)
+
+
+def compile_pattern(text: str, setting: str) -> re.Pattern[str]:
+    """Return a pattern.
+
+    Parameters:
+        setting: its name, for errors.
+
+    Raises:
+        ConfigError: the text is not a pattern.
+    """
+    try:
+        return re.compile(_JAVA_GROUP.sub("(?P<", text), re.ASCII)
+    except re.error as error:
+        raise ConfigError(f"{setting}: {text!r} is not a pattern: {error}") from error
+
+
+class Replacement:
+    """What replaces the matches of a pattern, with `$1` and `${name}` for its groups, as Java's `Matcher.replaceAll`.
+
+    Parameters:
+        pattern: the pattern.
+        text: the replacement.
+        setting: its name, for errors.
+        keeps_unknown: whether a number without a group is text if the pattern has other groups, as in
+            `ssl.principal.mapping.rules`; else it is an error, as in Java.
+
+    Raises:
+        ConfigError: the replacement refers to a group that does not exist.
+    """
+
+    def __init__(self, pattern: re.Pattern[str], text: str, setting: str, *, keeps_unknown: bool = False) -> None:
+        self._pattern = pattern
+        self._text = text
+        for reference in _REFERENCE.finditer(text):
+            name, number = reference["name"], reference["number"]
+            missing = name is not None and name not in pattern.groupindex
+            if number is not None and not (keeps_unknown and pattern.groups):
+                missing = int(number if keeps_unknown else number[0]) > pattern.groups
+            if missing or reference["wrong"] is not None:
+                raise ConfigError(f"{setting}: {reference[0]!r} is no group of the pattern {pattern.pattern!r}")
+
+    def apply(self, name: str, count: int = 0) -> str:
+        """Return a name with its matches replaced.
+
+        Parameters:
+            count: how many matches to replace; 0 for all.
+        """
+        return self._pattern.sub(lambda match: "".join(self._expand(match)), name, count=count)
+
+    def _expand(self, match: re.Match[str]) -> Iterator[str]:
+        """Yield the parts of the replacement, with the groups that it refers to."""
+        end = 0
+        for reference in _REFERENCE.finditer(self._text):
+            yield self._text[end : reference.start()]
+            end = reference.end()
+            if reference["escaped"] is not None:
+                yield reference["escaped"]
+            elif reference["name"] is not None:
+                yield match[reference["name"]] or ""
+            else:
+                # Digits that make the number too large follow the group as text; a group that does not exist is text.
+                digits = reference["number"]
+                length = len(digits)
+                while length > 1 and int(digits[:length]) > self._pattern.groups:
+                    length -= 1
+                number = int(digits[:length])
+                yield (match[number] or "") + digits[length:] if number <= self._pattern.groups else reference[0]
+        yield self._text[end:]

@@ -93,7 +93,7 @@ fuzz: $(VENV)/.dev ## hypothesis for longer
 	@HYPOTHESIS_PROFILE=long $(PYTEST) tests/fuzz --timeout=3600 --numprocesses=2 --dist=worksteal $(ARGS)
 
 soak: $(VENV)/.dev ## ten minutes at full rate, memory watched
-	@$(PYTEST) tests -m soak --soak --timeout=1800 $(ARGS)
+	@$(PYTEST) tests/integration -m soak --soak --timeout=1800 $(ARGS)
 
 nightly: ## what takes too long for landing: every interpreter and broker, random seeds; hours. STEPS="fuzz soak" picks some
 	@.ci/nightly $(STEPS)

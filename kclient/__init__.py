@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kclient._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from kclient import admin as admin
     from kclient import assignors as assignors
     from kclient import errors as errors
     from kclient import metrics as metrics
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         Records,
         StallReason,
     )
+    from kclient.errors import KafkaError
     from kclient.producer import AsyncProducer, Producer, ProducerRecord, RecordFuture, RowsFuture
     from kclient.security.oauth.tokens import OAuthToken
     from kclient.types import (
@@ -59,6 +61,7 @@ _HOMES = {
     "ConsumerRecord": "types",
     "NewPartitions": "admin",
     "NewTopic": "admin",
+    "KafkaError": "errors",
     "Node": "types",
     "OAuthToken": "security.oauth.tokens",
     "OffsetAndMetadata": "types",
@@ -90,6 +93,7 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerHealth",
     "ConsumerRecord",
+    "KafkaError",
     "NewPartitions",
     "NewTopic",
     "Node",
@@ -112,7 +116,7 @@ __all__ = [
 ]
 
 
-_MODULES = frozenset({"assignors", "errors", "metrics", "serialization", "transform"})
+_MODULES = frozenset({"admin", "assignors", "errors", "metrics", "serialization", "transform"})
 """The modules that users name: `kclient.errors` works without an import of its own."""
 
 

@@ -58,6 +58,7 @@ def test_help_of_a_compiled_class_is_that_of_its_pure_twin(used: Any, pure: Any)
 def test_dir_of_the_package_shows_public_names_only() -> None:
     assert [name for name in dir(kclient) if name not in kclient.__all__] == [
         "__version__",
+        "admin",
         "assignors",
         "errors",
         "metrics",

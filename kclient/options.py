@@ -86,6 +86,7 @@ class ClientOptions(TypedDict, total=False):
     sasl_kerberos_ticket_renew_window_factor: float
     sasl_kerberos_ticket_renew_jitter: float
     sasl_kerberos_min_time_before_relogin: int
+    sasl_client_callback_handler_class: str | None
     on_connectivity_change: ConnectivityCallback | None
 
 

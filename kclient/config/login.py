@@ -1,7 +1,7 @@
 """Who logs in with SASL, by the options of a client.
 
-Elsewhere: the options (`security`), and the logins themselves (`kclient.security.sasl`, and `oauth` and `kerberos`
-beside it).
+Elsewhere: the options (`security`), and the logins themselves (`kclient.security.sasl`, and `oauth`, `kerberos`
+and `aws` beside it).
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ from typing import Any
 
 from kclient.config.security import SecurityConfig
 from kclient.errors import ConfigError
+from kclient.security.aws.login import MskSettings, msk_settings
 from kclient.security.jaas import JaasModule, parse_jaas
 from kclient.security.kerberos.settings import KerberosSettings, kerberos_settings
 from kclient.security.oauth.assertions import AssertionSettings
 from kclient.security.oauth.settings import OAuthSettings
 from kclient.security.oauth.source import RefreshPolicy
-from kclient.security.sasl import GSSAPI, IMPLEMENTED, NOT_YET, OAUTHBEARER, PLAIN, WITH_PASSWORD, PasswordLogin
+from kclient.security.sasl import AWS_MSK_IAM, GSSAPI, IMPLEMENTED, OAUTHBEARER, PLAIN, WITH_PASSWORD, PasswordLogin
 from kclient.security.secret import Secret
 
-LoginSettings = PasswordLogin | OAuthSettings | KerberosSettings
+LoginSettings = PasswordLogin | OAuthSettings | KerberosSettings | MskSettings
 """Who logs in, by each kind of mechanism."""
 
 _PASSWORD_OPTIONS = ("sasl_username", "sasl_password")
 _KERBEROS_OPTIONS = "sasl_kerberos_"
+_AWS_OPTION = "sasl_client_callback_handler_class"
 _ANY_MECHANISM = ("sasl_mechanism", "sasl_jaas_config")
 _EXTENSION = "extension_"
 _UNSECURED = "unsecuredLogin"
@@ -41,13 +43,14 @@ def check_login(config: SecurityConfig, given: Sequence[str]) -> None:
         ConfigError: they do not.
     """
     mechanism = config.sasl_mechanism
-    if mechanism in NOT_YET:
-        raise ConfigError(f"sasl_mechanism={mechanism} is not implemented yet; use {', '.join(IMPLEMENTED)}")
     if mechanism not in IMPLEMENTED:
         known = ", ".join(IMPLEMENTED)
         raise ConfigError(
             f'security_protocol="{config.protocol}" needs sasl_mechanism, one of {known}, not {mechanism!r}'
         )
+    if mechanism == AWS_MSK_IAM and not config.uses_tls:
+        # A reader of the signed message could use it for 15 minutes.
+        raise ConfigError(f'sasl_mechanism={mechanism} needs security_protocol="SASL_SSL"')
     uses_password = mechanism in WITH_PASSWORD
     others = [name for name in given if not _has_effect(name, mechanism)]
     if others:
@@ -68,6 +71,8 @@ def _has_effect(option: str, mechanism: str) -> bool:
         return True
     if option in _PASSWORD_OPTIONS:
         return mechanism in WITH_PASSWORD
+    if option == _AWS_OPTION:
+        return mechanism == AWS_MSK_IAM
     return mechanism == (GSSAPI if option.startswith(_KERBEROS_OPTIONS) else OAUTHBEARER)
 
 
@@ -83,6 +88,8 @@ def login_of(config: SecurityConfig) -> LoginSettings:
         return _oauth_settings(config, None if jaas is None else _module(jaas, mechanism, "OAuthBearerLoginModule"))
     if mechanism == GSSAPI:
         return _kerberos_settings(config, None if jaas is None else _module(jaas, mechanism, "Krb5LoginModule"))
+    if mechanism == AWS_MSK_IAM:
+        return msk_settings(None if jaas is None else _module(jaas, mechanism, "IAMLoginModule"))
     if jaas is None:
         return PasswordLogin(mechanism, config.sasl_username or "", Secret(config.sasl_password or ""))
     module = _module(jaas, mechanism, "PlainLoginModule" if mechanism == PLAIN else "ScramLoginModule")

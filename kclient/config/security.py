@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from kclient.config.network import NetworkConfig
 from kclient.config.options import Option, milliseconds, seconds
 from kclient.config.security_values import HANDLERS, STORE_TYPES, names, secret
+from kclient.security.aws.login import HANDLER
 from kclient.security.kerberos.settings import KINIT
 from kclient.security.oauth.assertions import ALGORITHMS
 from kclient.security.oauth.settings import RETRIEVERS, TokenProvider
@@ -70,7 +71,10 @@ class SecurityConfig(NetworkConfig, frozen=True, kw_only=True):
     ] = None
     sasl_mechanism: Annotated[
         str | None,
-        Option('How the client logs in: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER" or "GSSAPI".'),
+        Option(
+            'How the client logs in: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI" or '
+            '"AWS_MSK_IAM".'
+        ),
     ] = None
     sasl_username: Annotated[str | None, Option("The user that logs in.")] = None
     sasl_password: Annotated[str | Secret | None, Option("The password of the user.")] = None
@@ -189,6 +193,11 @@ class SecurityConfig(NetworkConfig, frozen=True, kw_only=True):
     sasl_kerberos_min_time_before_relogin: Annotated[
         int, milliseconds("How long tickets are kept at least before that command renews them.")
     ] = 60_000
+
+    sasl_client_callback_handler_class: Annotated[
+        str | None,
+        Option("Accepted as in Java and not needed: Amazon's class for AWS_MSK_IAM.", choices=(None, HANDLER)),
+    ] = None
 
     @property
     def uses_tls(self) -> bool:

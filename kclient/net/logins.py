@@ -14,6 +14,7 @@ from kclient.net.login_thread import LoginThread
 from kclient.net.runtime import Runtime
 from kclient.net.sasl import authenticate
 from kclient.net.waiting import LoopBridge
+from kclient.security.aws.login import MskLogin, MskSettings
 from kclient.security.kerberos.login import KerberosLogin
 from kclient.security.kerberos.settings import KerberosSettings
 from kclient.security.oauth.settings import OAuthSettings
@@ -66,6 +67,8 @@ class ClientLogin:
         elif isinstance(settings, KerberosSettings):
             login = tickets = KerberosLogin(settings, clock=clock, rng=rng)
             self.thread.keep_fresh(tickets)
+        elif isinstance(settings, MskSettings):
+            login = MskLogin(settings, runtime.time_ms)
         else:
             login = settings
         self.steps: Sequence[Step] = (find_versions, authenticate(login, self.thread, rng))

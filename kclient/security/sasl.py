@@ -1,7 +1,7 @@
 """SASL of a client: who logs in, and the messages of the exchange.
 
-Elsewhere: SCRAM's computations (`scram`), tokens (`oauth`), tickets (`kerberos`), the requests that carry the messages
-(`kclient.net.sasl`), and the side of the broker (`refbroker.security.sasl`).
+Elsewhere: SCRAM's computations (`scram`), tokens (`oauth`), tickets (`kerberos`), signatures (`aws`), the requests that
+carry the messages (`kclient.net.sasl`), and the side of the broker (`refbroker.security.sasl`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from kclient.security.secret import Secret
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
 GSSAPI = "GSSAPI"
+AWS_MSK_IAM = "AWS_MSK_IAM"
 WITH_PASSWORD = (PLAIN, *MECHANISMS)
 """The mechanisms that take a user and a password."""
-IMPLEMENTED = (*WITH_PASSWORD, OAUTHBEARER, GSSAPI)
-NOT_YET = ("AWS_MSK_IAM",)
-"""Mechanisms that brokers have and this version does not implement yet."""
+IMPLEMENTED = (*WITH_PASSWORD, OAUTHBEARER, GSSAPI, AWS_MSK_IAM)
 
 
 class ExplainedRefusalError(SaslAuthenticationError):

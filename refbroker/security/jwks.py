@@ -1,28 +1,60 @@
 """The keys with which a provider signs tokens: a JSON Web Key Set, from a URL or a file.
 
 The set is fetched at the start, then at intervals, and at once for a key that it lacks, though not again for the same
-one within a minute. If fetching fails, the keys stay. Needs `pip install 'kclient[oauth]'`. Elsewhere: the claims of a
-token (`oauth`), and when the set is fetched (`refbroker.server.oauth`). Source: KIP-768, Kafka's RefreshingHttpsJwks.
+one within a minute. If fetching fails, the keys stay. Needs `pip install 'kclient[oauth]'`.
+
+A token is verified by one key, which is chosen as in Kafka: it has the name that the token gives and the type of the
+signature, and may be used for signatures; of several, the first one without another algorithm. Keys of RSA have at
+least 2,048 bits. Unlike in Kafka, secrets among the keys are not used.
+
+Elsewhere: the claims of a token (`oauth`), and when the set is fetched (`refbroker.server.oauth`). Source: KIP-768,
+Kafka's RefreshingHttpsJwks, and the VerificationJwkSelector of jose4j.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from kclient.errors import ConfigError, KafkaError
 from kclient.security.oauth.exchange import TokenRefusedError
 
 logger = logging.getLogger(__name__)
 
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""The signatures that are accepted. Those with a shared secret are not: the set of keys is public."""
+_RSA, _EC, _EDWARDS = "RSA", "EC", "OKP"
+ALGORITHMS = {
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), (_RSA, None)),
+    "ES256": (_EC, "P-256"),
+    "ES384": (_EC, "P-384"),
+    "ES512": (_EC, "P-521"),
+    "EdDSA": (_EDWARDS, None),
+}
+"""The signatures that are accepted, with the type and the curve of their keys. Those with a shared secret are not: the
+set of keys is public.
+"""
+_SHORTEST_RSA_BITS = 2048
 _MISSING_MS = 60_000
 """How long a key that the set lacks is not asked for again."""
 _MISSING_LIMIT = 1_000
 """The most keys that the set lacks to remember: their names come from clients that have not logged in."""
+_LONGEST_NAME = 1_000
+"""Characters of the name of a key that may exist, as in Kafka."""
+_SHOWN = 100
+"""Characters of a token that an error shows."""
+
+
+class _Key(NamedTuple):
+    """A key that verifies signatures; `curve` and `algorithm` are None if it does not say so."""
+
+    name: str | None
+    type: str
+    curve: str | None
+    algorithm: str | None
+    public: Any
 
 
 class KeySet:
@@ -69,31 +101,39 @@ class KeySet:
         try:
             header = jwt.get_unverified_header(token)
         except jwt.PyJWTError as error:
-            raise TokenRefusedError(f"the token is malformed: {error}") from None
-        algorithm, name = header.get("alg"), header.get("kid")
-        if algorithm not in ALGORITHMS:
-            raise TokenRefusedError(f"the signature {algorithm!r} is not accepted")
+            raise TokenRefusedError(f"the token is malformed: {_shown(error)}") from None
+        algorithm = header.get("alg")
+        if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+            raise TokenRefusedError(f"the signature {_shown(repr(algorithm))} is not accepted")
+        key = self._choose(algorithm, header.get("kid"))
         options: Any = {f"verify_{claim}": False for claim in ("aud", "iss", "exp", "nbf", "iat", "sub", "jti")}
-        for key in self._candidates(name):
-            try:
-                return jwt.decode(token, key, algorithms=[algorithm], options=options)
-            except jwt.PyJWTError as error:
-                reason = f"the signature is not valid: {error}"
-            except (TypeError, ValueError):
-                reason = f"the key {name!r} is not for the signature {algorithm}"
-        raise TokenRefusedError(reason)
+        try:
+            return jwt.decode(token, key.public, algorithms=[algorithm], options=options)
+        except (jwt.PyJWTError, TypeError, ValueError) as error:
+            raise TokenRefusedError(f"the signature is not valid: {_shown(error)}") from None
 
-    def _candidates(self, name: object) -> list[Any]:
-        """Return the key with this name, or every key for a token that does not name one.
+    def _choose(self, algorithm: str, name: str | None) -> _Key:
+        """Return the key that verifies a token.
+
+        Parameters:
+            name: what the token says; None if it does not.
 
         Raises:
             TokenRefusedError: there is no such key.
         """
-        found = [key for key in self._keys if name is None or key.key_id == name]
+        kind, curve = ALGORITHMS[algorithm]
+        found = [
+            key
+            for key in self._keys
+            if (name is None or key.name == name) and key.type == kind and curve in (None, key.curve)
+        ]
+        if len(found) > 1:
+            found = [key for key in found if key.algorithm in (None, algorithm)]
         if not found:
-            self._ask_for(str(name))
-            raise TokenRefusedError(f"the provider has no key {name!r}")
-        return found
+            if name is not None and len(name) <= _LONGEST_NAME:
+                self._ask_for(name)
+            raise TokenRefusedError(f"the provider has no key {_shown(repr(name))} for the signature {algorithm}")
+        return found[0]
 
     def _ask_for(self, name: str) -> None:
         now = self._clock()
@@ -106,7 +146,7 @@ class KeySet:
             self._missing.popitem(last=False)
         self.on_missing()
 
-    def _load(self) -> list[Any]:
+    def _load(self) -> list[_Key]:
         """Return the keys.
 
         Raises:
@@ -117,8 +157,51 @@ class KeySet:
         except ImportError:
             raise ConfigError("OAUTHBEARER with signed tokens needs PyJWT: pip install 'kclient[oauth]'") from None
         try:
-            return jwt.PyJWKSet.from_json(self._fetch().decode()).keys
-        except (jwt.PyJWTError, ValueError, RecursionError, AttributeError, TypeError) as error:
-            raise ConfigError(f"it is not a JSON Web Key Set with keys for signatures: {error}") from None
+            content = json.loads(self._fetch())["keys"]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            raise ConfigError("it is not a JSON Web Key Set") from None
         except OSError as error:
             raise ConfigError(f"it cannot be read: {error.strerror}") from None
+        found = []
+        for each in content if isinstance(content, list) else ():
+            # A set also has keys of other kinds, which are for others.
+            with suppress(jwt.PyJWTError, ValueError, TypeError, AttributeError):
+                if _is_for_signatures(each):
+                    found.append(_key(jwt.PyJWK(each).key, each))
+        if not found:
+            raise ConfigError("it has no key for the signatures of tokens")
+        return found
+
+
+def _is_for_signatures(jwk: Any) -> bool:
+    """Return whether a JSON Web Key is of a type that is used here, and says that it is for signatures or nothing.
+
+    Raises:
+        TypeError, AttributeError: it is no key.
+    """
+    operations = jwk.get("key_ops")
+    return (
+        jwk.get("kty") in (_RSA, _EC, _EDWARDS)
+        and jwk.get("use") in (None, "sig")
+        and (operations is None or "verify" in operations)
+    )
+
+
+def _key(key: Any, jwk: dict[str, Any]) -> _Key:
+    """Return a key.
+
+    Parameters:
+        key: the key of a JSON Web Key, which is private by mistake.
+
+    Raises:
+        ValueError: it is too short.
+    """
+    public = key.public_key() if hasattr(key, "public_key") else key
+    if jwk["kty"] == _RSA and public.key_size < _SHORTEST_RSA_BITS:
+        raise ValueError("the key is too short")
+    return _Key(jwk.get("kid"), jwk["kty"], jwk.get("crv"), jwk.get("alg"), public)
+
+
+def _shown(found: object) -> str:
+    """Return the beginning of what may be a part of a token, of any length."""
+    return str(found)[:_SHOWN]

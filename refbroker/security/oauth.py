@@ -19,6 +19,9 @@ from kclient.security.oauth.tokens import claims_of, decoded_json
 from refbroker.security.jwks import KeySet
 from refbroker.security.sasl import Login, Server
 
+_LAST_MS = 2**63 - 1
+"""The last time in Kafka's protocol."""
+
 
 class AcceptedToken(NamedTuple):
     """Who a token is for, and when it expires, in milliseconds since the epoch."""
@@ -98,22 +101,31 @@ class SignedTokens:
         """See TokenValidator."""
         claims = self._keys.verify(token)
         now = self._clock()
-        expires_ms = _milliseconds(claims, "exp")
-        _milliseconds(claims, "iat")
+        expires_ms, issued_ms = _whole_seconds(claims, "exp") * 1000, _whole_seconds(claims, "iat") * 1000
+        begins_ms = None if claims.get("nbf") is None else _whole_seconds(claims, "nbf") * 1000
         if now - self._skew_ms >= expires_ms:
             raise TokenRefusedError("the token has expired")
-        if "nbf" in claims and now + self._skew_ms < _milliseconds(claims, "nbf"):
+        if begins_ms is not None and now + self._skew_ms < begins_ms:
             raise TokenRefusedError("the token is not valid yet")
+        if expires_ms < max(issued_ms, begins_ms or 0):
+            raise TokenRefusedError("it expires before it was issued, or before it is valid")
+        for name in ("iss", "jti"):
+            if not isinstance(claims.get(name), str | None):
+                raise TokenRefusedError(f"the claim {name!r} is no text")
         if self._issuer is not None and claims.get("iss") != self._issuer:
             raise TokenRefusedError(f"the issuer is {claims.get('iss')!r}, not {self._issuer!r}")
-        found = claims.get("aud", [])
-        audience = (
-            {found} if isinstance(found, str) else set(filter(_is_text, found if isinstance(found, list) else []))
-        )
-        if (audience or self._audiences) and not audience & self._audiences:
-            raise TokenRefusedError(f"the audience is {sorted(audience)}, not one of {sorted(self._audiences)}")
+        self._check_audience(claims.get("aud"))
         _check_scope(claims.get(self._names.scope), self._names.scope)
-        return AcceptedToken(_user(claims, self._names.user), expires_ms)
+        return AcceptedToken(_user(claims, self._names.user).strip(), expires_ms)
+
+    def _check_audience(self, claim: object) -> None:
+        if claim is None and not self._audiences:
+            return
+        found = [claim] if isinstance(claim, str) else [] if claim is None else claim
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise TokenRefusedError("the claim 'aud' is no text and no list of texts")
+        if not self._audiences.intersection(found):
+            raise TokenRefusedError(f"the audience is {sorted(found)}, not one of {sorted(self._audiences)}")
 
 
 class UnsecuredTokens:
@@ -147,7 +159,7 @@ class UnsecuredTokens:
             raise TokenRefusedError("the token is not an unsecured JSON Web Token")
         user = _user(claims, self._names.user)
         now = self._clock()
-        expires_ms = _milliseconds(claims, "exp")
+        expires_ms = min(_milliseconds(claims, "exp"), _LAST_MS)
         if now - self._skew_ms >= expires_ms:
             raise TokenRefusedError("the token has expired")
         if "iat" in claims:
@@ -157,17 +169,16 @@ class UnsecuredTokens:
             if expires_ms <= issued_ms:
                 raise TokenRefusedError("the token expires before it was issued")
         scope = claims.get(self._names.scope)
-        parts = scope.split() if isinstance(scope, str) else scope if isinstance(scope, list) else []
+        if isinstance(scope, int | float) and not isinstance(scope, bool):
+            raise TokenRefusedError(f"the claim {self._names.scope!r} is a number")
+        # Kafka does not split a text.
+        parts = [scope.strip()] if isinstance(scope, str) else scope if isinstance(scope, list) else []
         missing = [part for part in self._required if part not in parts]
         if missing:
-            wanted = json.dumps(" ".join(self._required))
+            wanted = json.dumps(f"[{', '.join(self._required)}]")
             response = f'{{"status":"insufficient_scope", "scope":{wanted}}}'
             raise TokenRefusedError(f"the scope lacks {missing[0]!r}", response)
         return AcceptedToken(user, expires_ms)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _milliseconds(claims: Mapping[str, Any], name: str) -> int:
@@ -176,17 +187,33 @@ def _milliseconds(claims: Mapping[str, Any], name: str) -> int:
     Raises:
         TokenRefusedError: it is missing, or no number of seconds since the epoch.
     """
+    return int(_number(claims, name) * 1000)
+
+
+def _whole_seconds(claims: Mapping[str, Any], name: str) -> int:
+    """Return a time of the claims, as Kafka reads those of signed tokens: in whole seconds.
+
+    Raises:
+        TokenRefusedError: it is missing, no number of seconds since the epoch, or no time in Kafka's milliseconds.
+    """
+    seconds = int(_number(claims, name))
+    if seconds > _LAST_MS // 1000:
+        raise TokenRefusedError(f"the claim {name!r} is too large a number of seconds")
+    return seconds
+
+
+def _number(claims: Mapping[str, Any], name: str) -> int | float:
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         raise TokenRefusedError(f"the claim {name!r} is missing, or no number of seconds")
-    return int(value * 1000)
+    return value
 
 
 def _user(claims: Mapping[str, Any], name: str) -> str:
     value = claims.get(name)
     if not isinstance(value, str) or not value.strip():
         raise TokenRefusedError(f"the claim {name!r} is missing, or no text")
-    return value.strip()
+    return value
 
 
 def _check_scope(scope: object, name: str) -> None:

@@ -23,21 +23,30 @@ ISSUER = "https://login.test"
 
 
 class SigningKey:
-    """A key that signs tokens, with its public part as a JSON Web Key."""
+    """A key of RSA that signs tokens, with its public part as a JSON Web Key.
 
-    def __init__(self, name: str) -> None:
+    Parameters:
+        name: its id.
+        more: what the JSON Web Key says besides.
+        algorithm: how it signs.
+    """
+
+    def __init__(self, name: str, *, algorithm: str = "RS256", **more: Any) -> None:
         self.name = name
+        self.more = more
+        self.algorithm = algorithm
         self.private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def token(self, **claims: Any) -> str:
         """Return a signed token."""
-        return jwt.encode(claims, self.private, algorithm="RS256", headers={"kid": self.name})
+        return jwt.encode(claims, self.private, algorithm=self.algorithm, headers={"kid": self.name})
 
     @property
-    def public(self) -> dict[str, str]:
+    def public(self) -> dict[str, Any]:
         """The public part."""
         numbers = self.private.public_key().public_numbers()
-        return {"kty": "RSA", "kid": self.name, "use": "sig", "n": _number(numbers.n), "e": _number(numbers.e)}
+        key = {"kty": "RSA", "kid": self.name, "use": "sig", "n": _number(numbers.n), "e": _number(numbers.e)}
+        return key | self.more
 
 
 def _number(value: int) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import logging
+from base64 import urlsafe_b64encode
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,9 +85,16 @@ def test_the_user_may_be_in_another_claim() -> None:
         ({"scope": ["a", "a"]}, "claim 'scope' has a part"),
         ({"scope": ["a", " "]}, "claim 'scope' has a part"),
         ({"scope": ""}, "claim 'scope' has a part"),
+        ({"exp": NOW + 60, "iat": NOW + 61}, "it expires before it was issued, or before it is valid"),
+        ({"exp": NOW + 10, "nbf": NOW + 20}, "it expires before it was issued, or before it is valid"),
+        ({"exp": 2**62}, "claim 'exp'"),
+        ({"aud": [AUDIENCE, 1]}, "claim 'aud' is no text and no list of texts"),
+        ({"aud": 7}, "claim 'aud' is no text and no list of texts"),
+        ({"jti": 7}, "claim 'jti' is no text"),
     ],
     ids=["expired", "no exp", "no number", "no iat", "nbf", "issuer", "no issuer", "audience", "no audience", "no sub",
-         "blank sub", "scope twice", "blank scope", "empty scope"],
+         "blank sub", "scope twice", "blank scope", "empty scope", "before iat", "before nbf", "no time", "mixed",
+         "audience number", "jti"],
 )  # fmt: skip
 def test_a_token_with_wrong_claims_is_refused(claims: dict[str, Any], reason: str) -> None:
     with pytest.raises(TokenRefusedError, match=reason) as caught:
@@ -101,8 +111,10 @@ def test_clocks_may_differ_by_the_skew() -> None:
 
 def test_any_issuer_is_accepted_if_none_is_expected_but_no_unexpected_audience() -> None:
     assert validator(issuer=None, audiences=()).accept(signed(iss="x", aud=None)).user == "alice"
-    with pytest.raises(TokenRefusedError, match="the audience is"):
-        validator(audiences=()).accept(signed())
+    unexpected: list[Any] = [AUDIENCE, []]
+    for audience in unexpected:
+        with pytest.raises(TokenRefusedError, match="the audience is"):
+            validator(audiences=()).accept(signed(aud=audience))
 
 
 def test_one_of_several_audiences_is_enough() -> None:
@@ -134,6 +146,83 @@ def test_a_public_key_is_no_shared_secret() -> None:
         validator().accept(forged)
 
 
+def accepts(token: str, *keys: SigningKey) -> bool:
+    tokens = SignedTokens(Provider(*keys).set, clock, issuer=ISSUER, audiences=[AUDIENCE])
+    try:
+        return tokens.accept(token).user == "alice"
+    except TokenRefusedError:
+        return False
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"])
+def test_a_key_of_rsa_verifies_every_signature_of_rsa(algorithm: str) -> None:
+    key = SigningKey("one", algorithm=algorithm)
+    assert accepts(signed(key), key)
+
+
+@pytest.mark.parametrize(
+    ("more", "is_accepted"),
+    [
+        ({"use": "enc"}, False),
+        ({"key_ops": ["encrypt"]}, False),
+        ({"key_ops": ["verify", "wrapKey"]}, True),
+        ({"key_ops": 7}, False),
+    ],
+    ids=["for encryption", "operation", "one of its operations", "malformed"],
+)
+def test_a_key_that_is_not_for_signatures_verifies_none(more: dict[str, Any], is_accepted: bool) -> None:
+    key = SigningKey("one", **more)
+    assert accepts(signed(key), key, TWO) is is_accepted
+
+
+def test_a_secret_among_the_keys_verifies_no_token() -> None:
+    import jwt
+
+    secret = b"0123456789abcdef0123456789abcdef"
+    encoded = {"kty": "oct", "kid": "shared", "alg": "HS256", "k": urlsafe_b64encode(secret).rstrip(b"=").decode()}
+    provider = Provider(ONE)
+    provider.keys[0] = SimpleNamespace(public=encoded)  # type: ignore[call-overload]
+    with pytest.raises(ConfigError, match="has no key for the signatures"):
+        Provider(*provider.keys)
+    provider.keys.append(ONE)
+    keys = Provider(*provider.keys).set
+    forged = jwt.encode(CLAIMS, secret, algorithm="HS256", headers={"kid": "shared"})
+    head = urlsafe_b64encode(json.dumps({"alg": "RS256", "kid": "shared"}).encode()).rstrip(b"=").decode()
+    body = f"{head}.{forged.split('.')[1]}"
+    disguised = f"{body}.{urlsafe_b64encode(hmac.digest(secret, body.encode(), 'sha256')).rstrip(b'=').decode()}"
+    for token in (forged, disguised):
+        with pytest.raises(TokenRefusedError, match=r"is not accepted|has no key 'shared'"):
+            keys.verify(token)
+
+
+def without_name(key: SigningKey) -> str:
+    import jwt
+
+    return jwt.encode(CLAIMS, key.private, algorithm="RS256")
+
+
+def test_the_first_fitting_key_verifies_a_token_that_names_none() -> None:
+    assert accepts(without_name(ONE), ONE, TWO)
+    assert not accepts(without_name(TWO), ONE, TWO)
+    other = SigningKey("other", alg="RS512")
+    assert accepts(without_name(TWO), other, TWO)
+
+
+def test_a_short_key_and_a_private_key_are_no_danger() -> None:
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    short = SigningKey("short")
+    short.private = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    with pytest.raises(ConfigError, match="has no key for the signatures"):
+        Provider(short)
+    numbers = ONE.private.private_numbers()
+    assert accepts(signed(ONE), SimpleNamespace(public=ONE.public | {"d": number(numbers.d)}))  # type: ignore[arg-type]
+
+
+def number(value: int) -> str:
+    return urlsafe_b64encode(value.to_bytes(256, "big")).rstrip(b"=").decode()
+
+
 def test_a_missing_key_is_asked_for_once_a_minute() -> None:
     provider = Provider(ONE)
     tokens = SignedTokens(provider.set, clock, issuer=ISSUER, audiences=[AUDIENCE])
@@ -151,10 +240,19 @@ def test_a_missing_key_is_asked_for_once_a_minute() -> None:
 
 def test_the_names_of_missing_keys_do_not_fill_memory() -> None:
     provider = Provider(ONE)
-    for number in range(1_100):
-        with pytest.raises(TokenRefusedError):
-            provider.set._candidates(f"key-{number}")
-    assert len(provider.set._missing) == 1_000
+
+    def refused(name: str) -> str:
+        head = urlsafe_b64encode(json.dumps({"alg": "RS256", "kid": name}).encode()).rstrip(b"=").decode()
+        with pytest.raises(TokenRefusedError) as caught:
+            provider.set.verify(f"{head}.e30.AAAA")
+        return str(caught.value)
+
+    for each in range(1_100):
+        refused(f"key-{each}")
+    assert (len(provider.set._missing), provider.missing) == (1_000, 1_100)
+    assert len(refused("k" * 100_000)) < 300
+    assert provider.missing == 1_100
+    assert max(map(len, provider.set._missing)) < 100
 
 
 def test_the_keys_stay_if_they_cannot_be_fetched_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -168,7 +266,7 @@ def test_the_keys_stay_if_they_cannot_be_fetched_again(caplog: pytest.LogCapture
 
 @pytest.mark.parametrize(
     ("content", "text"),
-    [(b"no json", "is not a JSON Web Key Set"), (b'{"keys":[]}', "is not a JSON"), (b"[]", "is not a JSON")],
+    [(b"no json", "is not a JSON Web Key Set"), (b'{"keys":[]}', "has no key"), (b"[]", "is not a JSON")],
     ids=["no json", "no keys", "list"],
 )
 def test_a_source_without_keys_is_an_error_at_the_start(content: bytes, text: str) -> None:
@@ -188,11 +286,12 @@ def unsecured(**claims: Any) -> str:
         (unsecured(sub=7), "claim 'sub'"),
         (unsecured(exp=NOW), "has expired"),
         (unsecured(exp=None), "claim 'exp'"),
+        (unsecured(scope=7), "claim 'scope' is a number"),
         (unsecured(iat=NOW + 1), "issued in the future"),
         (unsecured(iat=NOW, exp=NOW + 0.0001), "has expired|before it was issued"),
         ("opaque", "is not an unsecured"),
     ],
-    ids=["signed", "no sub", "number", "expired", "no exp", "future", "order", "opaque"],
+    ids=["signed", "no sub", "number", "expired", "no exp", "scope", "future", "order", "opaque"],
 )
 def test_an_unsecured_token_with_wrong_claims_is_refused(token: str, reason: str) -> None:
     with pytest.raises(TokenRefusedError, match=reason):
@@ -201,11 +300,22 @@ def test_an_unsecured_token_with_wrong_claims_is_refused(token: str, reason: str
 
 def test_an_unsecured_token_may_need_a_scope() -> None:
     tokens = UnsecuredTokens(clock, required_scope=["read", "write"])
-    assert tokens.accept(unsecured(scope="write read x")).user == "alice"
-    assert tokens.accept(unsecured(scope=["read", "write"])) == AcceptedToken("alice", (NOW + 60) * 1000)
-    with pytest.raises(TokenRefusedError, match="the scope lacks 'write'") as caught:
-        tokens.accept(unsecured(scope="read"))
-    assert caught.value.response == '{"status":"insufficient_scope", "scope":"read write"}'
+    assert tokens.accept(unsecured(scope=["x", "read", "write"])) == AcceptedToken("alice", (NOW + 60) * 1000)
+    assert UnsecuredTokens(clock, required_scope=["read"]).accept(unsecured(scope=" read ")).user == "alice"
+    # Text is one part, as in Kafka.
+    for scope in ("read", "read write"):
+        with pytest.raises(TokenRefusedError, match="the scope lacks") as caught:
+            tokens.accept(unsecured(scope=scope))
+        assert caught.value.response == '{"status":"insufficient_scope", "scope":"[read, write]"}'
+
+
+def test_an_unsecured_token_may_never_end() -> None:
+    for exp in (2**62, 10**30, 1e300):
+        assert UnsecuredTokens(clock).accept(unsecured(exp=exp)).expires_ms == 2**63 - 1
+
+
+def test_the_user_of_an_unsecured_token_keeps_its_blanks() -> None:
+    assert UnsecuredTokens(clock).accept(unsecured(sub=" alice ")).user == " alice "
 
 
 def first_message(token: str, user: str = "") -> bytes:

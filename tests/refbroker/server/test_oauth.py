@@ -41,7 +41,7 @@ def test_a_file_that_is_no_key_set_is_refused(tmp_path: Path) -> None:
     path.write_text("{}")
     settings = {f"{PREFIX}{HANDLER}": VALIDATOR, KEYS: path.as_uri(), "sasl.enabled.mechanisms": "OAUTHBEARER"}
     with (
-        pytest.raises(ConfigError, match="is not a JSON Web Key Set with keys for signatures"),
+        pytest.raises(ConfigError, match="is not a JSON Web Key Set"),
         RefBroker(sasl={"alice": "w"}, settings=settings),
     ):
         pass

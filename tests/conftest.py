@@ -2,7 +2,8 @@
 
 ``--broker`` picks the broker for tests/integration: ``refbroker`` (the default, in process), ``sim`` (the same, with
 the test's clients, on a simulated machine), ``kafka`` (a real Apache Kafka node, started for the run), ``kafka3`` (a
-cluster of three), or the ``host:port`` list of one that runs already.
+cluster of three), or the ``host:port`` list of one that runs already. With ``--security=sasl_ssl`` clients connect to
+it over TLS and log in.
 """
 
 from __future__ import annotations
@@ -87,6 +88,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="WHICH",
         help="broker under test: refbroker (default), sim (simulated), kafka, kafka3, or HOST:PORT[,HOST:PORT...]",
     )
+    group.addoption(
+        "--security",
+        default="none",
+        choices=("none", "sasl_ssl"),
+        help="how the clients of the broker under test connect: none (default) or sasl_ssl",
+    )
     group.addoption("--soak", action="store_true", help="run the soak tests (minutes at full rate)")
     group.addoption("--nightly", action="store_true", help="run what takes too long for landing as well")
 
@@ -100,11 +107,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SEED] = shared or given or random.SystemRandom().randrange(1, 2**32)
     if config.getoption("--broker") == "sim":
         _simulate(config)
+    if is_secured(config):
+        from tests.support.security import plugin
+
+        config.pluginmanager.register(plugin, "security")
     # An installed project registers the plugin by its entry point; a plain checkout has none.
     if not config.pluginmanager.has_plugin("refbroker"):
         from refbroker import pytest_plugin
 
         config.pluginmanager.register(pytest_plugin, "refbroker")
+
+
+def is_secured(config: pytest.Config) -> bool:
+    """Return whether clients of the broker under test log in over TLS."""
+    return bool(config.getoption("--security") == "sasl_ssl")
 
 
 def _simulate(config: pytest.Config) -> None:
@@ -217,21 +233,30 @@ def needs_kafka() -> None:
         pytest.skip(reason)
 
 
-def _kafka(nodes: int, factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    with KafkaCluster(nodes, directory=factory.mktemp(f"kafka{nodes}"), config=SETTINGS) as cluster:
+def _kafka(nodes: int, request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    directory = request.getfixturevalue("tmp_path_factory").mktemp(f"kafka{nodes}")
+    options: dict[str, Any] = {"config": SETTINGS}
+    if is_secured(request.config):
+        from tests.support.security import clients, credentials
+
+        options = credentials.kafka_options(directory)
+        options["config"] |= SETTINGS
+    with KafkaCluster(nodes, directory=directory, **options) as cluster:
+        if is_secured(request.config):
+            clients.register(cluster.bootstrap_servers, credentials.client_options())
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def kafka(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+def kafka(needs_kafka: None, request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A real Apache Kafka node, started once per run; the test is skipped, with the reason, if it cannot run."""
-    yield from _kafka(1, tmp_path_factory)
+    yield from _kafka(1, request)
 
 
 @pytest.fixture(scope="session")
-def kafka3(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+def kafka3(needs_kafka: None, request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A real Apache Kafka of three nodes, started once per run."""
-    yield from _kafka(3, tmp_path_factory)
+    yield from _kafka(3, request)
 
 
 def _scope_of_broker(fixture_name: str, config: pytest.Config) -> Any:

@@ -11,9 +11,10 @@ from kclient.config import ClientConfig
 from kclient.consumer import Consumer
 from kclient.errors import UnsupportedVersionError
 from kclient.net import runtime
+from kclient.net.tls import TlsConnector
 from kclient.net.transport import Transport
 from tests.integration.consumers import Group
-from tests.integration.unruly_network import Cuts, UnrulyNetwork
+from tests.integration.unruly_network import Connect, Cuts, UnrulyNetwork
 from tests.support.raw_transactions import RawTransactions
 from tests.support.seeding import Seeder
 
@@ -81,12 +82,17 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> Cuts:
     """Cuts connections of the clients that are made from now on."""
     cuts = Cuts()
     machine = runtime.current()
-    make = machine.transport
+    make, encrypt = machine.transport, TlsConnector.connect
+    networks: dict[Transport, UnrulyNetwork] = {}
 
     def transport(config: ClientConfig) -> Transport:
         network = make(config)
-        UnrulyNetwork(cuts, network)
+        networks[network] = UnrulyNetwork(cuts, network)
         return network
 
+    def connect(connector: TlsConnector, host: str, network: Transport) -> Connect:
+        return networks[network].over(encrypt(connector, host, network))
+
     monkeypatch.setattr(machine, "transport", transport)
+    monkeypatch.setattr(TlsConnector, "connect", connect)
     return cuts

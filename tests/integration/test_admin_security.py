@@ -114,7 +114,7 @@ def test_a_user_without_permission_gets_an_authorization_error(broker: RefBroker
 
 def test_a_cluster_without_an_authorizer_says_so() -> None:
     with (
-        RefBroker() as broker,
+        RefBroker(acls=False) as broker,
         Admin(**broker.client_options) as admin,
         pytest.raises(SecurityDisabledError, match="No Authorizer is configured"),
     ):

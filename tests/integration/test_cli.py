@@ -51,6 +51,7 @@ def test_a_cluster_in_the_options_goes_before_the_environment(
     cli("topics", "list", source, value)
 
 
+@pytest.mark.not_secured("names plaintext")
 def test_a_template_that_names_plaintext_works(cli: Cli, tmp_path: Path) -> None:
     template = tmp_path / "client.properties"
     template.write_text("security.protocol=PLAINTEXT\n")

@@ -70,7 +70,7 @@ def leader_of(engine: Engine, topic: str, partition: int) -> tuple[int, Any]:
 
 def read_all(bootstrap_servers: str, topic: str, count: int, partition: int = 0) -> list[ConsumerRecord]:
     """The first records of a partition, by bare Fetch requests to its leader."""
-    engine = Engine(ClientConfig(bootstrap_servers=bootstrap_servers), name="reader")
+    engine = Engine(ClientConfig.from_options({"bootstrap_servers": bootstrap_servers}), name="reader")
     engine.start()
     try:
         found: list[ConsumerRecord] = []

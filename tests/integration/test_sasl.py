@@ -110,6 +110,7 @@ def test_a_client_without_sasl_is_pointed_to_it(refbroker: RefBroker) -> None:
         admin.list_topics()
 
 
+@pytest.mark.refbroker(sasl=None)
 def test_a_client_with_sasl_learns_that_the_listener_has_none(refbroker: RefBroker) -> None:
     login = {"sasl_mechanism": "PLAIN", "sasl_username": "a", "sasl_password": "b"}
     options: dict[str, Any] = {**refbroker.client_options, **login, "security_protocol": "SASL_PLAINTEXT"}

@@ -169,6 +169,7 @@ def test_a_client_without_tls_learns_what_the_port_is(refbroker: RefBroker, capl
     wait_until(lambda: "the TLS handshake failed: wrong version number" in caplog.text)
 
 
+@pytest.mark.refbroker(tls=False)
 def test_a_client_with_tls_learns_that_the_port_has_none(
     refbroker: RefBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -215,6 +216,7 @@ def test_a_broker_that_cannot_have_tls_does_not_start(settings: dict[str, str], 
         RefBroker(settings={"listeners": "SSL://127.0.0.1:0", **settings}).start()
 
 
+@pytest.mark.refbroker(tls=False)
 def test_certificates_are_those_of_a_broker_with_tls(refbroker: RefBroker) -> None:
     assert refbroker.client_options == {"bootstrap_servers": refbroker.bootstrap_servers}
     with pytest.raises(IllegalStateError, match="make it with RefBroker\\(tls=True\\)"):

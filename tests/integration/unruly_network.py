@@ -1,7 +1,7 @@
 """The network of a client in this process, which cuts the connection at a request of a test's choice.
 
-It works with whatever broker is behind it, since a request is known by its first bytes. Omits what the broker
-might do instead: refbroker's faults do that.
+It works with whatever broker is behind it, since a request is known by its first bytes, which it reads before TLS
+encrypts them. Omits what the broker might do instead: refbroker's faults do that.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ REQUESTS: dict[str, list[type[Message]]] = {
 }
 """What a member asks its coordinator, by the group's protocol."""
 
+Connect = Callable[[Address, Handler], Channel]
+"""Makes a channel to an address."""
 _SIZE_AND_API_KEY = struct.Struct(">ih")
 
 
@@ -105,7 +107,8 @@ class _UnrulyChannel:
 class UnrulyNetwork:
     """The connections of one client, which end where a test says.
 
-    It takes the place of two methods of the client's transport, on sockets as well as in a simulation.
+    It takes the place of two methods of the client's transport, on sockets as well as in a simulation. With TLS, whose
+    channels carry no frames below, `over` puts it above the channels that encrypt.
 
     Parameters:
         cuts: where connections end.
@@ -122,9 +125,20 @@ class UnrulyNetwork:
 
     def connect(self, address: Address, handler: Handler, *, raw: bool = False) -> Channel:
         """See Transport."""
-        unruly = _UnrulyChannel(self, handler)
-        unruly.channel = self._connect(address, unruly)
-        return unruly
+        if raw:
+            below: Channel = self._connect(address, handler, raw=True)
+            return below
+        return self.over(self._connect)(address, handler)
+
+    def over(self, connect: Connect) -> Connect:
+        """Return what connects through another function, and cuts these connections."""
+
+        def connect_unruly(address: Address, handler: Handler) -> Channel:
+            unruly = _UnrulyChannel(self, handler)
+            unruly.channel = connect(address, unruly)
+            return unruly
+
+        return connect_unruly
 
     def wait(self, timeout: float) -> list[Event]:
         """See Transport."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from copy import deepcopy
 from pathlib import Path
@@ -31,8 +31,6 @@ from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
-from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kclient.protocol.schema import Struct
 from kclient.security.scram import MECHANISMS
 from refbroker.handlers.registry import APIS
@@ -48,7 +46,7 @@ from tests.interop.authorized_requests import (
     random_acls,
     random_request,
 )
-from tests.support.kafka.cluster import KafkaCluster, free_ports
+from tests.support.kafka.cluster import KafkaCluster
 from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
@@ -64,6 +62,7 @@ SHOWN = {
 }  # fmt: skip
 """The fields that must be equal: errors, names and operations, but no ids, offsets and texts."""
 
+LISTENER = "SASL_PLAINTEXT"
 ROOT, STRANGER = "root", "carol"
 """A user that may do everything, such as creating delegation tokens, which anonymous clients cannot; and one that owns
 nothing.
@@ -89,19 +88,8 @@ SETTINGS = {
 class AuthorizingKafka(KafkaCluster):
     """Apache Kafka with an authorizer. Anonymous clients may do everything; others log in at another listener."""
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory=directory)
-        (self.port,) = free_ports(1)
-
-    def _settings(self, node: int) -> Iterator[tuple[str, object]]:
-        settings = dict(super()._settings(node)) | SETTINGS
-        further = f"SASL_PLAINTEXT://localhost:{self.port}"
-        settings["listeners"] = f"{settings['listeners']},{further}"
-        settings["advertised.listeners"] = f"{settings['advertised.listeners']},{further}"
-        settings["listener.security.protocol.map"] = (
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
-        )
-        return iter(settings.items())
+    def __init__(self, directory: Path, settings: Mapping[str, str] = SETTINGS) -> None:
+        super().__init__(directory=directory, listeners={LISTENER: LISTENER}, config=settings)
 
 
 class Side:
@@ -155,9 +143,7 @@ class Side:
         """Return the connection of a user; a new one if the broker has closed it."""
         if name not in self._users:
             wire = self._users[name] = self._stack.enter_context(Wire(self._sasl))
-            wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-            answer = wire.ask(SaslAuthenticateRequest(auth_bytes=f"\0{name}\0{name}".encode()), 2)
-            assert answer.error_code == 0, answer.error_message
+            wire.log_in(name, name)
         return self._users[name]
 
     def ask(self, user: str, request: Message, version: int) -> object:
@@ -239,8 +225,8 @@ def sides(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         kafka = stack.enter_context(AuthorizingKafka(tmp_path_factory.mktemp("kafka")))
         broker = stack.enter_context(RefBroker(settings={**SETTINGS, "listeners": listeners}))
         yield [
-            Side(stack, "Apache Kafka", kafka.address(1), f"127.0.0.1:{kafka.port}"),
-            Side(stack, "refbroker", broker.address("PLAINTEXT"), broker.address("SASL_PLAINTEXT")),
+            Side(stack, "Apache Kafka", kafka.address(), kafka.address(listener=LISTENER)),
+            Side(stack, "refbroker", broker.address("PLAINTEXT"), broker.address(LISTENER)),
         ]
 
 

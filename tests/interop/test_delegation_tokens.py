@@ -24,7 +24,7 @@ from kclient.errors import (
 )
 from kclient.security.scram import MECHANISMS
 from refbroker.testing import RefBroker
-from tests.interop.test_authorizer_differences import SETTINGS, AuthorizingKafka
+from tests.interop.test_authorizer_differences import LISTENER, SETTINGS, AuthorizingKafka
 from tests.interop.token_plays import TokenPlay, play, play_without_key
 from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
@@ -48,13 +48,13 @@ class Target(NamedTuple):
 @pytest.fixture(scope="module")
 def kafka_target(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     with AuthorizingKafka(tmp_path_factory.mktemp("kafka")) as kafka:
-        yield Target(kafka.address(1), f"localhost:{kafka.port}")
+        yield Target(kafka.address(), kafka.address(listener=LISTENER))
 
 
 @pytest.fixture(scope="module")
 def own_target() -> Iterator[Target]:
     with RefBroker(settings={**SETTINGS, "listeners": LISTENERS}) as broker:
-        yield Target(broker.address("PLAINTEXT"), broker.address("SASL_PLAINTEXT"))
+        yield Target(broker.address("PLAINTEXT"), broker.address(LISTENER))
 
 
 @pytest.fixture(params=["kafka", "refbroker"])
@@ -110,22 +110,15 @@ def test_both_brokers_answer_alike(kafka_target: Target, own_target: Target) -> 
     compare(kafka_target, own_target, play)
 
 
-class KeylessKafka(AuthorizingKafka):
-    """Apache Kafka without a secret key for tokens."""
-
-    def _settings(self, node: int) -> Iterator[tuple[str, object]]:
-        return ((name, value) for name, value in super()._settings(node) if name != KEY)
-
-
 def test_both_brokers_answer_alike_without_a_key(needs_kafka: None, tmp_path: Path) -> None:
     settings = {name: value for name, value in SETTINGS.items() if name != KEY}
     with (
-        KeylessKafka(tmp_path) as kafka,
+        AuthorizingKafka(tmp_path, settings) as kafka,
         RefBroker(settings={**settings, "listeners": LISTENERS}) as broker,
     ):
         compare(
-            Target(kafka.address(1), f"localhost:{kafka.port}"),
-            Target(broker.address("PLAINTEXT"), broker.address("SASL_PLAINTEXT")),
+            Target(kafka.address(), kafka.address(listener=LISTENER)),
+            Target(broker.address("PLAINTEXT"), broker.address(LISTENER)),
             play_without_key,
         )
 

@@ -19,7 +19,7 @@ from kclient import Consumer, Producer
 from kclient._properties import ENCODING, parse_properties
 from refbroker.__main__ import main
 from tests.support.broker_process import BrokerProcess
-from tests.support.kafka.cluster import KafkaCluster, free_ports
+from tests.support.kafka.cluster import PLAINTEXT, KafkaCluster, free_ports
 from tests.support.kafka.jars import run_tool
 from tests.support.patience import ANSWER, PROCESS
 
@@ -130,7 +130,7 @@ class FormattedKafka(KafkaCluster):
 
     def __init__(self, place: Place, directory: Path) -> None:
         super().__init__(1, directory=directory)
-        self._ports = {1: place.port}
+        self._ports[PLAINTEXT] = {1: place.port}
         self._place = place
 
     def _format(self, node: int) -> None:

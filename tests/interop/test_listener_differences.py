@@ -14,7 +14,7 @@ from kclient.protocol.messages.describe_topic_partitions import DescribeTopicPar
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.testing import RefBroker
-from tests.support.kafka.cluster import KafkaCluster, free_ports
+from tests.support.kafka.cluster import KafkaCluster
 from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
@@ -27,16 +27,11 @@ class ListeningKafka(KafkaCluster):
     """Apache Kafka with two further listeners, one of which it does not advertise."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(directory=directory)
-        self.ports = dict(zip(NAMES[1:], free_ports(2), strict=True))
+        super().__init__(directory=directory, listeners=dict.fromkeys(NAMES[1:], "PLAINTEXT"))
 
     def _settings(self, node: int) -> Iterator[tuple[str, object]]:
-        settings = dict(super()._settings(node))
-        outside, hidden = (f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
-        settings["listeners"] = f"{settings['listeners']},{outside},{hidden}"
-        settings["advertised.listeners"] = f"{settings['advertised.listeners']},OUTSIDE://outside.example:443"
-        settings["listener.security.protocol.map"] = PROTOCOLS
-        return iter(settings.items())
+        yield from super()._settings(node)
+        yield "advertised.listeners", f"PLAINTEXT://{self.address(node)},OUTSIDE://outside.example:443"
 
 
 class Side:
@@ -77,10 +72,10 @@ def sides(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with ExitStack() as stack:
         kafka = stack.enter_context(ListeningKafka(tmp_path_factory.mktemp("kafka")))
         broker = stack.enter_context(RefBroker(settings=settings))
-        of_kafka = {name: f"127.0.0.1:{port}" for name, port in kafka.ports.items()}
+        of_kafka = {name: kafka.address(listener=name) for name in NAMES}
         ports = broker.call(lambda running: running.ports)
         of_broker = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
-        yield [Side({"PLAINTEXT": kafka.address(1), **of_kafka}), Side(of_broker)]
+        yield [Side(of_kafka), Side(of_broker)]
 
 
 @pytest.mark.parametrize("listener", NAMES)

@@ -13,7 +13,7 @@ from kclient import Admin, Consumer, Producer
 from kclient.errors import SaslAuthenticationError
 from kclient.security.oauth.tokens import unsecured_token
 from refbroker.testing import RefBroker
-from tests.support.kafka.cluster import KafkaCluster, free_ports
+from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.tools import JavaTools
 from tests.support.oauth_provider import AUDIENCE, ISSUER, OAuthProvider, oauth_provider
 from tests.support.patience import ANSWER, CHANGE
@@ -51,27 +51,13 @@ def broker_settings(provider: OAuthProvider) -> dict[str, str]:
     }
 
 
-class OAuthKafka(KafkaCluster):
-    """Apache Kafka with two further listeners, with OAUTHBEARER."""
-
-    def __init__(self, directory: Path, provider: OAuthProvider) -> None:
-        super().__init__(directory=directory)
-        self._provider = provider
-        self.ports = dict(zip((SIGNED_LISTENER, UNSECURED_LISTENER), free_ports(2), strict=True))
-
-    def _settings(self, node: int) -> Iterator[tuple[str, object]]:
-        settings = dict(super()._settings(node))
-        further = ",".join(f"{name}://localhost:{port}" for name, port in self.ports.items())
-        settings["listeners"] = f"{settings['listeners']},{further}"
-        settings["advertised.listeners"] = f"{settings['advertised.listeners']},{further}"
-        protocols = [f"{name}:SASL_PLAINTEXT" for name in self.ports]
-        settings["listener.security.protocol.map"] = ",".join(["PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", *protocols])
-        return iter((settings | broker_settings(self._provider)).items())
-
-
 @pytest.fixture(scope="module")
-def kafka(needs_kafka: None, provider: OAuthProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OAuthKafka]:
-    with OAuthKafka(tmp_path_factory.mktemp("oauth"), provider) as running:
+def kafka(
+    needs_kafka: None, provider: OAuthProvider, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KafkaCluster]:
+    listeners = dict.fromkeys((SIGNED_LISTENER, UNSECURED_LISTENER), "SASL_PLAINTEXT")
+    directory = tmp_path_factory.mktemp("oauth")
+    with KafkaCluster(directory=directory, listeners=listeners, config=broker_settings(provider)) as running:
         yield running
 
 
@@ -107,24 +93,24 @@ def send_and_read(options: dict[str, Any], topic: str) -> None:
         assert [record.value for record in consumer.poll(CHANGE)] == [b"v"]
 
 
-def test_signed_tokens_log_in_at_kafka(kafka: OAuthKafka, provider: OAuthProvider) -> None:
-    address = f"localhost:{kafka.ports[SIGNED_LISTENER]}"
+def test_signed_tokens_log_in_at_kafka(kafka: KafkaCluster, provider: OAuthProvider) -> None:
+    address = kafka.address(listener=SIGNED_LISTENER)
     send_and_read(client(address, **credentials(provider)), "signed")
 
 
-def test_unsecured_tokens_log_in_at_kafka(kafka: OAuthKafka) -> None:
-    address = f"localhost:{kafka.ports[UNSECURED_LISTENER]}"
+def test_unsecured_tokens_log_in_at_kafka(kafka: KafkaCluster) -> None:
+    address = kafka.address(listener=UNSECURED_LISTENER)
     send_and_read(client(address, sasl_jaas_config=UNSECURED), "unsecured")
 
 
 @pytest.mark.parametrize("listener", [SIGNED_LISTENER, UNSECURED_LISTENER])
 @pytest.mark.parametrize("claims", [{"sub": "alice"}, {"exp": 4e9}], ids=["no expiry", "no user"])
 def test_kafka_and_refbroker_refuse_tokens_alike(
-    kafka: OAuthKafka, refbroker: RefBroker, listener: str, claims: dict[str, Any]
+    kafka: KafkaCluster, refbroker: RefBroker, listener: str, claims: dict[str, Any]
 ) -> None:
     token = unsecured_token({"iat": time.time() - 1, **claims})
     texts = []
-    for address in (f"localhost:{kafka.ports[listener]}", refbroker.address(listener)):
+    for address in (kafka.address(listener=listener), refbroker.address(listener)):
         with Admin(**client(address, sasl_oauth_token_provider=lambda: token)) as admin:
             with pytest.raises(SaslAuthenticationError) as caught:
                 admin.list_topics()

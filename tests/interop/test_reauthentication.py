@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from kclient import Producer
 from refbroker.testing import RefBroker
-from tests.interop.test_authorizer_differences import AuthorizingKafka
+from tests.interop.test_authorizer_differences import LISTENER, SETTINGS, AuthorizingKafka
 from tests.support import clock
 from tests.support.kafka.tools import JavaTools
 from tests.support.patience import ANSWER
@@ -16,19 +15,11 @@ from tests.support.patience import ANSWER
 SESSION_MS = 1500
 
 
-class ForgetfulKafka(AuthorizingKafka):
-    """Apache Kafka that closes a connection whose client does not log in again in time."""
-
-    def _settings(self, node: int) -> Iterator[tuple[str, object]]:
-        yield from super()._settings(node)
-        yield "connections.max.reauth.ms", SESSION_MS
-        yield "super.users", "User:ANONYMOUS;User:alice"
-
-
 def test_kclient_keeps_its_connections_to_kafka(needs_kafka: None, tmp_path: Path) -> None:
-    with ForgetfulKafka(tmp_path) as kafka:
+    settings = {"connections.max.reauth.ms": str(SESSION_MS), "super.users": "User:ANONYMOUS;User:alice"}
+    with AuthorizingKafka(tmp_path, {**SETTINGS, **settings}) as kafka:
         options: dict[str, Any] = {
-            "bootstrap_servers": f"localhost:{kafka.port}",
+            "bootstrap_servers": kafka.address(listener=LISTENER),
             "security_protocol": "SASL_PLAINTEXT",
             "sasl_mechanism": "PLAIN",
             "sasl_username": "alice",

@@ -18,13 +18,13 @@ from kclient.protocol.messages.describe_user_scram_credentials import DescribeUs
 from kclient.security.scram import MECHANISMS, salted_password
 from refbroker.testing import RefBroker
 from tests.support import pki
-from tests.support.kafka.cluster import KafkaCluster, free_ports
+from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.tools import JavaTools
 from tests.support.patience import ANSWER, CHANGE
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
 
-LISTENERS = ("MUTUAL", "SASL_SSL", "SASL_PLAINTEXT")
+LISTENERS = {"MUTUAL": "SSL", "SASL_SSL": "SASL_SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT"}
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}
 MODULE = "org.apache.kafka.common.security.{}LoginModule required"
 Change = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
@@ -42,28 +42,21 @@ class SecuredKafka(KafkaCluster):
     """Apache Kafka with three further listeners: TLS that asks for a certificate, and SASL with and without TLS."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(directory=directory)
-        self.ports = dict(zip(LISTENERS, free_ports(len(LISTENERS)), strict=True))
-        self._store = pki.write_pkcs12(directory / "kafka.p12", pki.certificate("kafka"))
+        super().__init__(directory=directory, listeners=LISTENERS)
+        self._store = pki.write_pkcs12(directory / "kafka.p12", pki.certificate("kafka", host="127.0.0.1"))
         self._trust = directory / "ca.pem"
         self._trust.write_text(pki.authority_pem())
 
     def options(self, listener: str) -> dict[str, Any]:
         """Return the options of a client of a listener, without a user."""
-        protocol = "SSL" if listener == "MUTUAL" else listener
-        found = {"bootstrap_servers": f"localhost:{self.ports[listener]}", "security_protocol": protocol}
+        protocol = LISTENERS[listener]
+        found = {"bootstrap_servers": self.address(listener=listener), "security_protocol": protocol}
         if protocol.endswith("SSL"):
             found["ssl_truststore_location"] = str(self._trust)
         return found
 
     def _settings(self, node: int) -> Iterator[tuple[str, object]]:
         settings = dict(super()._settings(node))
-        further = ",".join(f"{name}://localhost:{port}" for name, port in self.ports.items())
-        settings["listeners"] = f"{settings['listeners']},{further}"
-        settings["advertised.listeners"] = f"{settings['advertised.listeners']},{further}"
-        settings["listener.security.protocol.map"] = (
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,MUTUAL:SSL,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
-        )
         settings |= {
             "ssl.keystore.location": self._store,
             "ssl.keystore.password": pki.PASSWORD,

@@ -25,7 +25,7 @@ from kclient.admin import (
     ScramUpsertion,
 )
 from refbroker.testing import RefBroker
-from tests.interop.test_authorizer_differences import SETTINGS, AuthorizingKafka
+from tests.interop.test_authorizer_differences import LISTENER, SETTINGS, AuthorizingKafka
 from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
 
@@ -49,7 +49,7 @@ class Swap:
         self.kafka = AuthorizingKafka(folder)
         self.directory = self.kafka.data_directory()
         self.directory.parent.mkdir(parents=True)
-        self.sasl = f"localhost:{self.kafka.port}"
+        self.sasl = self.kafka.address(listener=LISTENER)
         self.root: Admin
         self.expected: dict[str, Any] = {}
 
@@ -70,7 +70,7 @@ class Swap:
             finally:
                 self.kafka.stop(1)
         else:
-            listeners = f"PLAINTEXT://{self.kafka.address(1)},SASL_PLAINTEXT://{self.sasl}"
+            listeners = f"PLAINTEXT://{self.kafka.address()},{LISTENER}://{self.sasl}"
             settings = {**SETTINGS, **EAGER, "listeners": listeners}
             with RefBroker(data_dir=self.directory, settings=settings) as broker:
                 yield

@@ -29,7 +29,9 @@ class GroupMembers:
     """Creates members that stay in their groups until their session ends; use it as a context manager."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self._engine = Engine(ClientConfig(bootstrap_servers=bootstrap_servers, client_id=CLIENT_ID))
+        self._engine = Engine(
+            ClientConfig.from_options({"bootstrap_servers": bootstrap_servers, "client_id": CLIENT_ID})
+        )
         self._engine.start()
 
     def __enter__(self) -> GroupMembers:

@@ -33,7 +33,7 @@ class RawTransactions:
     """Producers of transactions, one step at a time, as of transaction version 1; a context manager."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self._engine = Engine(ClientConfig(bootstrap_servers=bootstrap_servers))
+        self._engine = Engine(ClientConfig.from_options({"bootstrap_servers": bootstrap_servers}))
         self._engine.start()
 
     def __enter__(self) -> Self:

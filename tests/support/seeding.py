@@ -24,7 +24,7 @@ class Seeder:
     """Creates topics and appends batches; use it as a context manager."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self._engine = Engine(ClientConfig(bootstrap_servers=bootstrap_servers))
+        self._engine = Engine(ClientConfig.from_options({"bootstrap_servers": bootstrap_servers}))
         self._engine.start()
         self._leaders: dict[tuple[str, int], tuple[int, Any]] = {}
 

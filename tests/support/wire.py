@@ -5,6 +5,7 @@ need.
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from types import TracebackType
 from typing import Any, Self
@@ -13,17 +14,25 @@ from kclient.protocol import Message
 from kclient.protocol.frames import decode_response_header, encode_request
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.protocol.messages.produce import ProduceRequest
+from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kclient.records import BatchBuilder, read_batches
 from tests.support.patience import ANSWER
+from tests.support.security.clients import options_of
 
 
 class Wire:
-    """A connection to a broker."""
+    """A connection to a broker. In a secured run it has TLS, and logs in before the first bytes that a test sends."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         host, _, port = bootstrap_servers.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=ANSWER)
         self._correlation_id = 0
+        self._login: tuple[str, str] | None = None
+        if security := options_of(bootstrap_servers):
+            context = ssl.create_default_context(cadata=security["ssl_truststore_certificates"])
+            self.socket = context.wrap_socket(self.socket, server_hostname=host, do_handshake_on_connect=False)
+            self._login = security["sasl_username"], security["sasl_password"]
 
     def __enter__(self) -> Self:
         return self
@@ -39,11 +48,29 @@ class Wire:
         host, port = self.socket.getsockname()
         return f"{host}:{port}"
 
+    def log_in(self, user: str, password: str) -> Any:
+        """Log in with PLAIN; return the last response.
+
+        Raises:
+            AssertionError: the broker has refused it.
+        """
+        assert self.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
+        answer = self.ask(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{password}".encode()), 2)
+        assert answer.error_code == 0, answer
+        return answer
+
     def write(self, data: bytes) -> None:
+        self._prepare()
         self.socket.sendall(data)
+
+    def _prepare(self) -> None:
+        login, self._login = self._login, None
+        if login is not None:
+            self.log_in(*login)
 
     def send(self, request: Message, version: int) -> int:
         """Send a request, and return its correlation id."""
+        self._prepare()
         self._correlation_id += 1
         self.write(frame(request, version, self._correlation_id))
         return self._correlation_id

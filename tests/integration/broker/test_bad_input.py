@@ -158,6 +158,7 @@ def test_a_size_that_is_only_claimed_takes_no_memory(kafka: RefBroker, bystander
 
 
 @pytest.mark.slow
+@pytest.mark.not_secured("its connections send no TLS")
 def test_memory_stays_flat_under_ten_thousand_bad_connections(
     kafka: RefBroker, bystander: Wire, rng: random.Random
 ) -> None:

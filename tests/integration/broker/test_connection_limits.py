@@ -203,6 +203,7 @@ def test_the_limit_of_an_address_changes_while_the_broker_runs() -> None:
         assert two.is_closed()
 
 
+@pytest.mark.not_secured("a connection that is held gets no response to its login")
 def test_an_address_that_connects_too_fast_is_held_and_then_closed() -> None:
     with RefBroker() as broker, ExitStack() as stack:
         with Admin(**broker.client_options) as admin:

@@ -105,6 +105,7 @@ def test_a_client_that_does_not_read_delays_only_itself(kafka: RefBroker) -> Non
 
 
 @pytest.mark.not_simulated("the simulated network has no sendfile")
+@pytest.mark.not_secured("TLS does not use sendfile")
 def test_where_the_file_system_has_no_sendfile_answers_go_without(
     kafka: RefBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +160,7 @@ def test_a_client_that_disconnects_before_its_responses_causes_no_warning(
     in_parts = FetchRequest(max_bytes=1 << 20, min_bytes=1, session_epoch=-1, topics=topics)
     for requests in ([frame(in_parts, 11, 1)], [frame(MetadataRequest(), 12, number) for number in range(20)]):
         wire = Wire(kafka.bootstrap_servers)
+        wire.ask(ApiVersionsRequest(), 0)
 
         def ask_and_go(_: Broker, wire: Wire = wire, requests: list[bytes] = requests) -> None:
             # While the broker's loop does this, it cannot answer yet.

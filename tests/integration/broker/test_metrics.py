@@ -61,6 +61,7 @@ def value(families: dict[str, Metric], family: str, **labels: str) -> float:
     return found
 
 
+@pytest.mark.not_secured("counts all requests of a connection")
 def test_requests_take_their_time_in_the_parts_that_the_dict_says(kafka: RefBroker) -> None:
     kafka.create_topic("t")
     with Wire(kafka.bootstrap_servers) as wire:
@@ -83,6 +84,7 @@ def test_requests_take_their_time_in_the_parts_that_the_dict_says(kafka: RefBrok
     assert 15 < metrics["kafka_network_requestmetrics_remotetimems"]["Fetch"]["sum"] < 10_000
 
 
+@pytest.mark.not_secured("counts the bytes of all requests")
 def test_bytes_on_the_wire_are_counted_with_the_sizes_of_frames(kafka: RefBroker) -> None:
     request = frame(MetadataRequest(topics=[]), 12)
     with Wire(kafka.bootstrap_servers) as wire:

@@ -38,7 +38,7 @@ def make_engine() -> Iterator[EngineMaker]:
     made: list[Engine] = []
 
     def make(*servers: str, **options: Any) -> Engine:
-        engine = Engine(ClientConfig(bootstrap_servers=",".join(servers), **options))
+        engine = Engine(ClientConfig.from_options({"bootstrap_servers": servers, **options}))
         made.append(engine)
         engine.start()
         return engine

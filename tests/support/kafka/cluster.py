@@ -1,6 +1,6 @@
 """A real Apache Kafka cluster on loopback, for tests: combined KRaft nodes, started, stopped and restarted one by one.
 
-Not implemented: security, which needs listeners and certificates of its own.
+Elsewhere: the settings of a cluster whose clients log in (`tests.support.security`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,6 +25,9 @@ __all__ = ["KafkaCluster", "unavailable_reason"]
 
 #: Metadata v0 for all topics: header v1 (api key 3, version 0, correlation id 1, no client id), an empty array.
 METADATA_REQUEST = struct.pack(">hhihi", 3, 0, 1, -1, 0)
+CONTROLLER = "CONTROLLER"
+PLAINTEXT = "PLAINTEXT"
+"""The listener that every node has, for the other nodes and for clients."""
 
 
 _held = contextlib.ExitStack()
@@ -77,6 +80,9 @@ class KafkaCluster:
         nodes: how many brokers, each a controller as well.
         directory: where data, configuration and output go (``node1/out.log`` ...).
         config: further broker settings for every node, in Kafka's own names; they win over the ones made here.
+        listeners: further listeners by name, each with its security protocol.
+        client_listener: the listener whose addresses are the bootstrap servers.
+        format_options: further options of kafka-storage format.
         voters_in_log: whether a single node is formatted with its voter in the metadata log (kraft.version 1); else
             the voters are in the settings.
     """
@@ -87,14 +93,20 @@ class KafkaCluster:
         *,
         directory: Path,
         config: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        client_listener: str = PLAINTEXT,
+        format_options: Sequence[str] = (),
         voters_in_log: bool = False,
     ) -> None:
         self.directory = directory
         self.voters_in_log = voters_in_log
         self.node_ids = list(range(1, nodes + 1))
-        ports = free_ports(2 * nodes)
-        self._ports = dict(zip(self.node_ids, ports[:nodes], strict=True))
-        self._controller_ports = dict(zip(self.node_ids, ports[nodes:], strict=True))
+        self._listeners = {PLAINTEXT: PLAINTEXT, **(listeners or {})}
+        self._client_listener = client_listener
+        self._format_options = tuple(format_options)
+        self._ports = {
+            name: dict(zip(self.node_ids, free_ports(nodes), strict=True)) for name in (*self._listeners, CONTROLLER)
+        }
         self._config = dict(config or {})
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         # Kafka accepts no id that looks like a command-line option.
@@ -114,9 +126,9 @@ class KafkaCluster:
         """The process id of a running node."""
         return self._processes[node].pid
 
-    def address(self, node: int) -> str:
-        """The ``host:port`` of one node."""
-        return f"127.0.0.1:{self._ports[node]}"
+    def address(self, node: int = 1, listener: str | None = None) -> str:
+        """The ``host:port`` of one node at a listener, by default that of the bootstrap servers."""
+        return f"127.0.0.1:{self._ports[listener or self._client_listener][node]}"
 
     def data_directory(self, node: int = 1) -> Path:
         """The folder with the partitions of one node."""
@@ -167,7 +179,7 @@ class KafkaCluster:
         """
         deadline = time.monotonic() + PROCESS
         for node in list(self._processes):
-            while _live_brokers(self._ports[node]) < len(self.running):
+            while _live_brokers(self._ports[PLAINTEXT][node]) < len(self.running):
                 process = self._processes[node]
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise AssertionError(f"Kafka node {node} does not serve:\n{self._output(node)}")
@@ -211,23 +223,24 @@ class KafkaCluster:
         properties = folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings(node)))
         if not self.data_directory(node).exists():
-            options = ["--standalone"] if self.voters_in_log else []
+            options = [*self._format_options, *(["--standalone"] if self.voters_in_log else [])]
             done = run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(properties), *options)
             assert done.returncode == 0, done.stdout
 
     def _settings(self, node: int) -> Iterator[tuple[str, object]]:
         replicas = min(3, len(self.node_ids))
         min_isr = 2 if replicas > 1 else 1
-        broker = f"PLAINTEXT://{self.address(node)}"
+        brokers = ",".join(f"{name}://{self.address(node, name)}" for name in self._listeners)
+        protocols = {CONTROLLER: PLAINTEXT, **self._listeners}
         settings: dict[str, object] = {
             "process.roles": "broker,controller",
             "node.id": node,
             "broker.rack": f"rack{node}",
             **self._quorum(),
-            "controller.listener.names": "CONTROLLER",
-            "listeners": f"{broker},CONTROLLER://127.0.0.1:{self._controller_ports[node]}",
-            "advertised.listeners": broker,
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "controller.listener.names": CONTROLLER,
+            "listeners": f"{brokers},{CONTROLLER}://{self.address(node, CONTROLLER)}",
+            "advertised.listeners": brokers,
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
             "log.dirs": self.data_directory(node),
             "num.partitions": 1,
             "default.replication.factor": replicas,
@@ -256,8 +269,8 @@ class KafkaCluster:
 
     def _quorum(self) -> dict[str, object]:
         if self.voters_in_log:
-            return {"controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller_ports[1]}"}
-        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in self._controller_ports.items())
+            return {"controller.quorum.bootstrap.servers": self.address(1, CONTROLLER)}
+        voters = ",".join(f"{node}@{self.address(node, CONTROLLER)}" for node in self.node_ids)
         return {"controller.quorum.voters": voters}
 
     def _output(self, node: int) -> str:

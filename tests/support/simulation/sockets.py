@@ -45,7 +45,6 @@ class BlockingSocket:
         self._timeout = timeout
         self._network = network
         self._is_abortive = False
-        self._peeked = b""
         self._endpoint = network.connect(*address)
         self._wait(lambda: self._endpoint.is_connected or self._endpoint.error is not None)
         if self._endpoint.error is not None:
@@ -57,14 +56,9 @@ class BlockingSocket:
             self._wait(lambda: self._endpoint.is_writable)
             rest = rest[self._endpoint.send(rest) :]
 
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        if not self._peeked:
-            self._wait(lambda: self._endpoint.is_readable)
-            self._peeked = self._endpoint.receive(size)
-        data = self._peeked[:size]
-        if flags != socket.MSG_PEEK:
-            self._peeked = self._peeked[size:]
-        return data
+    def recv(self, size: int) -> bytes:
+        self._wait(lambda: self._endpoint.is_readable)
+        return self._endpoint.receive(size)
 
     def makefile(self, mode: str = "rb") -> io.BufferedReader:
         """Return a file that reads from the socket."""

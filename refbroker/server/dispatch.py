@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, Protocol
 from kclient.errors import ProtocolError
 from kclient.protocol import Message
 from kclient.protocol.frames import API_VERSIONS, decode_request_header, encode_response
+from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from refbroker.handlers.answers import host_of
 from refbroker.handlers.context import Change, ClientConnection, Context, ErrorFree, Reply
 from refbroker.handlers.registry import Found, find
@@ -24,6 +26,7 @@ from refbroker.security.authorizer import FULL_ACCESS, Access
 from refbroker.server.services import ServerServices
 
 _PRODUCE = 0
+_LOGIN = (SaslHandshakeRequest.api_key, SaslAuthenticateRequest.api_key)
 
 
 class PendingResponse(NamedTuple):
@@ -129,7 +132,7 @@ class Dispatcher:
             access = self._authorizer.access(connection.principal, host.removeprefix("/"), header.request_api_key)
         quota: RequestQuota = UNLIMITED
         throttle: Callable[[Message | None], None] | None = None
-        if self._quotas.is_active:
+        if self._quotas.is_active and not _is_login(connection, header.request_api_key):
             limited = quota = self._quotas.of_request(connection.principal.name, header.client_id or "")
             throttle = partial(self._throttle, connection, limited, request, len(frame))
         context: Context[BrokerServices] = Context(self._broker, connection, version, header.client_id, access, quota)
@@ -192,6 +195,12 @@ class Dispatcher:
             return reply.message if isinstance(reply, ErrorFree) else reply
 
         return carry_out
+
+
+def _is_login(connection: ClientConnection, api_key: int) -> bool:
+    """Return whether a request is part of a login, which needs no quota, as in Kafka."""
+    login = connection.authenticator
+    return login is not None and (not login.is_complete or api_key in _LOGIN)
 
 
 def _counted(reply: Message | ErrorFree, stats: RequestStats) -> Message:

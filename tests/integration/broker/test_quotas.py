@@ -139,6 +139,16 @@ def test_the_time_of_requests_is_limited_for_at_most_a_second(broker: RefBroker,
     throttled_until(broker, wire, 1000)
 
 
+def test_a_login_is_not_throttled() -> None:
+    with RefBroker(sasl={"alice": "wonder"}) as broker:
+        limit(broker, request_percentage=1e-9)
+        broker.clock.hold()
+        with Wire(broker.bootstrap_servers) as wire:
+            wire.ask(ApiVersionsRequest(), 0)
+            wire.log_in("alice", "wonder")
+            assert wire.ask(MetadataRequest(topics=None), 9).throttle_time_ms == 1000
+
+
 def create(name: str, partitions: int) -> CreateTopicsRequest:
     topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
     return CreateTopicsRequest(topics=[topic], timeout_ms=1000)

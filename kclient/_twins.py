@@ -31,6 +31,7 @@ COMPILED = (
     "kclient.records._handover",
     "kclient.records._records",
     "kclient.records._rows",
+    "kclient.security._tls_stream",
 )
 """Every extension module."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import trustme
 from cryptography.hazmat.primitives.serialization import (
@@ -18,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import load_pem_x509_certificate, load_pem_x509_certificates
 
+from kclient.security.context import _as_file
 from refbroker.testing.certificates import Certified
 
 PASSWORD = "changeit"
@@ -60,6 +63,32 @@ def certificate(
     )
     chain = "".join(part.bytes().decode() for part in issued.cert_chain_pems)
     return Certified(chain, issued.private_key_pem.bytes().decode())
+
+
+def server_context(
+    host: str = "localhost", signer: trustme.CA | None = None, days: int = 30, **attributes: Any
+) -> ssl.SSLContext:
+    """Return the context of a server that trusts clients of the authority.
+
+    Parameters:
+        host, signer, days: of its certificate; see `certificate`.
+        attributes: what to set of the context.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_verify_locations(cadata=authority_pem())
+    own = certificate("broker", host, signer, days)
+    with _as_file((own.chain + own.key).encode()) as path:
+        context.load_cert_chain(path)
+    for name, value in attributes.items():
+        setattr(context, name, value)
+    return context
+
+
+def client_context() -> ssl.SSLContext:
+    """Return the context of a client that trusts the authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=authority_pem())
+    return context
 
 
 def encrypted_key(key: str, password: str = PASSWORD) -> str:

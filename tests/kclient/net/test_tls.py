@@ -115,24 +115,6 @@ class Log:
         return self.events[-1][1]
 
 
-def server_context(**given: Any) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    pki.authority().configure_trust(context)
-    chain, key = pki.certificate("broker", given.pop("host", HOST), given.pop("signer", None), given.pop("days", 30))
-    context.load_verify_locations(cadata=pki.authority_pem())
-    _load(context, chain, key)
-    for name, value in given.items():
-        setattr(context, name, value)
-    return context
-
-
-def _load(context: ssl.SSLContext, chain: str, key: str) -> None:
-    from kclient.security.context import _as_file
-
-    with _as_file((chain + key).encode()) as path:
-        context.load_cert_chain(path)
-
-
 def connect(wire: Wire, **options: Any) -> tuple[TlsChannel, Log]:
     given = {"ssl_truststore_certificates": pki.authority_pem(), **options}
     connector = TlsConnector(AdminConfig(security_protocol="SSL", **given))
@@ -150,7 +132,7 @@ def framed(*bodies: bytes) -> bytes:
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
 def test_frames_pass_in_both_directions(version: ssl.TLSVersion) -> None:
-    wire = Wire(server_context(maximum_version=version))
+    wire = Wire(pki.server_context(maximum_version=version))
     channel, log = connect(wire)
     assert log.kinds == [TLS_STARTED, CONNECTED]
     large = random.Random(1).randbytes(300_000)
@@ -169,7 +151,7 @@ def test_records_may_be_cut_anywhere(seed: int) -> None:
         places = sorted({0, len(data), *(rng.randrange(len(data)) for _ in range(rng.randrange(40)))})
         return [data[start:end] for start, end in pairwise(places)]
 
-    wire = Wire(server_context(), cut)
+    wire = Wire(pki.server_context(), cut)
     _, log = connect(wire)
     bodies = [rng.randbytes(rng.choice((4, 5, 100, 16_384, 70_000))) for _ in range(20)]
     wire.respond(framed(*bodies))
@@ -177,7 +159,7 @@ def test_records_may_be_cut_anywhere(seed: int) -> None:
 
 
 def test_a_frame_that_is_too_large_is_refused_before_its_memory_is_allocated() -> None:
-    wire = Wire(server_context())
+    wire = Wire(pki.server_context())
     channel, log = connect(wire)
     channel.frame_limit = 1000
     wire.respond(b"\x7f\xff\xff\xff12345")
@@ -187,7 +169,7 @@ def test_a_frame_that_is_too_large_is_refused_before_its_memory_is_allocated() -
 
 def test_an_end_in_the_middle_of_a_frame_keeps_its_start() -> None:
     for proper in (True, False):
-        wire = Wire(server_context())
+        wire = Wire(pki.server_context())
         channel, log = connect(wire)
         wire.respond(b"\0\0\0\7ab")
         if proper:
@@ -199,7 +181,7 @@ def test_an_end_in_the_middle_of_a_frame_keeps_its_start() -> None:
 
 
 def test_closing_tells_the_broker() -> None:
-    wire = Wire(server_context())
+    wire = Wire(pki.server_context())
     channel, log = connect(wire)
     channel.send([b"last"])
     channel.close()
@@ -220,7 +202,7 @@ def test_a_handler_that_closes_gets_no_further_frame() -> None:
             if event == FRAME:
                 self.channel.close()
 
-    wire = Wire(server_context())
+    wire = Wire(pki.server_context())
     channel, log = connect(wire)
     closing = Closing()
     closing.channel, closing.events = channel, log.events
@@ -240,7 +222,7 @@ def refused(server: ssl.SSLContext, **options: Any) -> KafkaError:
 
 
 def test_a_broker_of_an_unknown_authority_is_named_with_its_certificate() -> None:
-    error = refused(server_context(signer=pki.stranger()))
+    error = refused(pki.server_context(signer=pki.stranger()))
     assert isinstance(error, SslAuthenticationError)
     assert error.fatal
     assert "localhost:9093 is not trusted: " in error.message
@@ -251,24 +233,24 @@ def test_a_broker_of_an_unknown_authority_is_named_with_its_certificate() -> Non
 
 
 def test_a_certificate_for_another_host_names_the_hosts_that_it_is_for() -> None:
-    error = refused(server_context(host="kafka.example.org"))
+    error = refused(pki.server_context(host="kafka.example.org"))
     assert "for kafka.example.org, issued by" in error.message
     assert "connect by a name in the certificate" in error.message
-    wire = Wire(server_context(host="kafka.example.org"))
+    wire = Wire(pki.server_context(host="kafka.example.org"))
     _, log = connect(wire, ssl_endpoint_identification_algorithm="")
     assert log.kinds == [TLS_STARTED, CONNECTED]
 
 
 def test_an_expired_certificate_has_dates() -> None:
-    error = refused(server_context(days=-1))
+    error = refused(pki.server_context(days=-1))
     assert "certificate has expired; it has the certificate" in error.message
     assert error.message.endswith("the certificate must be replaced on the broker")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
 def test_a_broker_that_refuses_the_client_is_no_lost_connection(version: ssl.TLSVersion) -> None:
-    demanding = {"verify_mode": ssl.CERT_REQUIRED, "maximum_version": version}
-    error = refused(server_context(**demanding))
+    demanding: dict[str, Any] = {"verify_mode": ssl.CERT_REQUIRED, "maximum_version": version}
+    error = refused(pki.server_context(**demanding))
     assert isinstance(error, SslAuthenticationError)
     if version == ssl.TLSVersion.TLSv1_3:
         assert "localhost:9093 refused a client without a certificate (certificate required)" in error.message
@@ -276,12 +258,12 @@ def test_a_broker_that_refuses_the_client_is_no_lost_connection(version: ssl.TLS
     else:
         assert error.message.endswith("and whether the listener asks for a certificate")
     chain, key = pki.certificate(signer=pki.stranger())
-    error = refused(server_context(**demanding), ssl_keystore_certificate_chain=chain, ssl_keystore_key=key)
+    error = refused(pki.server_context(**demanding), ssl_keystore_certificate_chain=chain, ssl_keystore_key=key)
     assert "localhost:9093 refused the certificate of this client (unknown ca)" in error.message
 
 
 def test_a_broker_without_a_common_version_is_named() -> None:
-    error = refused(server_context(maximum_version=ssl.TLSVersion.TLSv1_2), ssl_enabled_protocols=("TLSv1.3",))
+    error = refused(pki.server_context(maximum_version=ssl.TLSVersion.TLSv1_2), ssl_enabled_protocols=("TLSv1.3",))
     assert "the TLS handshake with localhost:9093 failed" in error.message
     assert "check ssl_enabled_protocols and ssl_cipher_suites" in error.message
 
@@ -311,7 +293,7 @@ def test_a_peer_that_closes_during_the_handshake_is_named() -> None:
 ], ids=["trailing dot", "canonical"])  # fmt: skip
 def test_the_host_is_sent_to_the_broker(address: Address, host: str, name: str) -> None:
     asked: list[str | None] = []
-    server = server_context(host=name)
+    server = pki.server_context(host=name)
     server.sni_callback = lambda tls, asked_for, context: asked.append(asked_for)
     wire = Wire(server)
     connector = TlsConnector(AdminConfig(security_protocol="SSL", ssl_truststore_certificates=pki.authority_pem()))
@@ -323,9 +305,8 @@ def test_the_host_is_sent_to_the_broker(address: Address, host: str, name: str) 
 
 
 def test_a_context_of_the_application_is_used_as_it_is() -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(cadata=pki.authority_pem())
-    wire = Wire(server_context())
+    context = pki.client_context()
+    wire = Wire(pki.server_context())
     connector = TlsConnector(AdminConfig(security_protocol="SSL", ssl_context=context))
     log = Log()
     channel: Any = connector.connect(HOST, wire)(ADDRESS, log)  # type: ignore[arg-type]

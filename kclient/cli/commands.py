@@ -12,6 +12,7 @@ from kclient.cli import acls, configs, consume, groups, produce, quotas, tokens,
 from kclient.cli.app import App
 from kclient.cli.connection import RootServers
 from kclient.cli.profiles import Profile
+from kclient.security.implementation import tls_implementation
 
 app = App(
     name="kclient",
@@ -34,7 +35,8 @@ app.add_typer(quotas.app, name="quotas")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"kclient {__version__} ({records.IMPLEMENTATION} modules, Python {platform.python_version()})")
+        twins = f"{records.IMPLEMENTATION} modules, {tls_implementation()} TLS"
+        typer.echo(f"kclient {__version__} ({twins}, Python {platform.python_version()})")
         raise typer.Exit
 
 

@@ -8,69 +8,23 @@ keep the GIL, since taking it again can cost far more than they do; large ones g
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport uint8_t
+from libc.errno cimport EINTR, errno
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memset
 
+from kclient.net._link cimport (
+    HAS_BAD_FRAME, HAS_CONNECTED, HAS_FAILED, HAS_FRAME, HAS_SENT, HAS_WRITTEN, IS_FINISHED, POLLERR, POLLHUP, POLLIN,
+    POLLOUT, RAW_BYTES, STAGED_BYTES, Link, examine, finish_connecting, frame_size, has_unsent, kclient_poll, pollfd, read,
+    read_some, write, write_some,
+)
 from kclient.records._handover cimport kclient_now_ns, lower_flag, raise_flag
+
+from kclient.security._tls_stream cimport TLS_FAILED, TlsStream
 
 import os
 import socket
 
 from kclient.net.events import BadFrame, PeerClosed
-
-cdef extern from *:
-    """
-    #include <sys/types.h>
-    #include <sys/socket.h>
-    #include <sys/uio.h>
-    #include <poll.h>
-    #include <time.h>
-    #include <unistd.h>
-    #ifndef MSG_NOSIGNAL
-      #define MSG_NOSIGNAL 0
-    #endif
-
-    /* Waits for so many nanoseconds; below 0 without a limit. */
-    static int kclient_poll(struct pollfd *fds, int count, long long timeout) {
-    #ifdef __linux__
-        struct timespec wait;
-        if (timeout < 0) return ppoll(fds, count, NULL, NULL);
-        wait.tv_sec = timeout / 1000000000LL;
-        wait.tv_nsec = timeout % 1000000000LL;
-        return ppoll(fds, count, &wait, NULL);
-    #else
-        long long milliseconds = (timeout + 999999) / 1000000;
-        if (timeout < 0) return poll(fds, count, -1);
-        return poll(fds, count, milliseconds > 1000000000 ? 1000000000 : (int)milliseconds);
-    #endif
-    }
-    """
-    struct pollfd:
-        int fd
-        short events
-        short revents
-    struct iovec:
-        void* iov_base
-        size_t iov_len
-    struct msghdr:
-        iovec* msg_iov
-        size_t msg_iovlen
-    enum:
-        POLLIN
-        POLLOUT
-        POLLERR
-        POLLHUP
-        MSG_NOSIGNAL
-        SOL_SOCKET
-        SO_ERROR
-    int kclient_poll(pollfd* fds, int count, long long timeout) noexcept nogil
-    ssize_t recv(int fd, void* buffer, size_t size, int flags) noexcept nogil
-    ssize_t sendmsg(int fd, const msghdr* message, int flags) noexcept nogil
-    ssize_t read(int fd, void* buffer, size_t size) noexcept nogil
-    ssize_t write(int fd, const void* buffer, size_t size) noexcept nogil
-    int getsockopt(int fd, int level, int name, void* value, unsigned int* size) noexcept nogil
 
 # The kinds of events, as in events.py.
 cdef enum:
@@ -81,164 +35,7 @@ cdef enum:
     BYTES = 6
 
 cdef enum:
-    STAGED_BYTES = 32768  # frames up to here are copied out of one buffer per connection, larger ones read in place
-    RAW_BYTES = 262144  # read at a time from a channel that does not split them into frames
-    PARTS_AT_ONCE = 64
     KEEP_GIL_BELOW = 65536  # bytes of a write
-
-# The events of a connection that were not reported yet, as bits.
-cdef enum:
-    HAS_CONNECTED = 1
-    HAS_FRAME = 2
-    HAS_SENT = 4
-    HAS_FAILED = 8
-    HAS_ENDED = 16
-    HAS_BAD_FRAME = 32
-    HAS_WRITTEN = 64
-    IS_FINISHED = 56  # HAS_FAILED, HAS_ENDED, HAS_BAD_FRAME
-
-
-cdef struct Link:
-    int fd
-    int connecting, events, error
-    int raw
-    long long limit
-    char* staged
-    size_t room
-    size_t start, end
-    char* body
-    size_t body_size, body_filled
-    Py_buffer* parts
-    Py_ssize_t part_count, part_room, part_next
-    size_t part_offset
-    int notify
-
-
-cdef long long frame_size(const char* at) noexcept nogil:
-    cdef const uint8_t* b = <const uint8_t*>at
-    cdef long long size = (<long long>b[0] << 24) | (b[1] << 16) | (b[2] << 8) | b[3]
-    return size - 0x100000000LL if size >= 0x80000000LL else size
-
-
-cdef void examine(Link* link) noexcept nogil:
-    """Examine the staged bytes: a whole frame, the start of a large one, or an invalid size."""
-    cdef size_t there = link.end - link.start
-    cdef long long size
-    if link.raw:
-        if there:
-            link.events |= HAS_FRAME
-        return
-    if there < 4:
-        if link.start and link.start == link.end:
-            link.start = link.end = 0
-        elif STAGED_BYTES - link.start < 4:
-            memmove(link.staged, link.staged + link.start, there)
-            link.start = 0
-            link.end = there
-        return
-    size = frame_size(link.staged + link.start)
-    if size < 0 or size > link.limit:
-        link.events |= HAS_BAD_FRAME
-    elif there >= <size_t>size + 4:
-        link.events |= HAS_FRAME
-    elif <size_t>size + 4 > STAGED_BYTES:
-        link.body = <char*>malloc(<size_t>size)
-        if link.body == NULL:
-            link.events |= HAS_BAD_FRAME
-            return
-        link.body_size = <size_t>size
-        link.body_filled = there - 4
-        memcpy(link.body, link.staged + link.start + 4, there - 4)
-        link.start = link.end = 0
-    elif link.start + <size_t>size + 4 > STAGED_BYTES:
-        memmove(link.staged, link.staged + link.start, there)
-        link.start = 0
-        link.end = there
-
-
-cdef void read_some(Link* link) noexcept nogil:
-    """Read until a frame is complete or no bytes are left."""
-    cdef size_t wanted
-    cdef ssize_t count
-    cdef char* target
-    while True:
-        if link.body != NULL:
-            target = link.body + link.body_filled
-            wanted = link.body_size - link.body_filled
-        else:
-            target = link.staged + link.end
-            wanted = link.room - link.end
-            if wanted == 0:  # raw bytes that were not handed out yet
-                return
-        count = recv(link.fd, target, wanted, 0)
-        if count < 0:
-            if errno == EINTR:
-                continue
-            if errno != EAGAIN:
-                link.error = errno
-                link.events |= HAS_FAILED
-            return
-        if count == 0:
-            link.events |= HAS_ENDED
-            return
-        if link.body != NULL:
-            link.body_filled += count
-            if link.body_filled == link.body_size:
-                link.events |= HAS_FRAME
-                return
-        else:
-            link.end += count
-            examine(link)
-            if link.events & (HAS_FRAME | HAS_BAD_FRAME) and not link.raw:
-                return
-        if <size_t>count < wanted and link.body == NULL:
-            return
-
-
-cdef void write_some(Link* link) noexcept nogil:
-    """Write until everything is sent or the system accepts no more."""
-    cdef iovec vectors[PARTS_AT_ONCE]
-    cdef msghdr message
-    cdef Py_ssize_t index, used
-    cdef size_t left
-    cdef ssize_t sent
-    cdef Py_buffer* part
-    while link.part_next < link.part_count:
-        used = 0
-        index = link.part_next
-        while index < link.part_count and used < PARTS_AT_ONCE:
-            part = &link.parts[index]
-            vectors[used].iov_base = part.buf
-            vectors[used].iov_len = part.len
-            if used == 0:
-                vectors[0].iov_base = <char*>part.buf + link.part_offset
-                vectors[0].iov_len = part.len - link.part_offset
-            used += 1
-            index += 1
-        memset(&message, 0, sizeof(message))
-        message.msg_iov = vectors
-        message.msg_iovlen = used
-        sent = sendmsg(link.fd, &message, MSG_NOSIGNAL)
-        if sent < 0:
-            if errno == EINTR:
-                continue
-            if errno != EAGAIN:
-                link.error = errno
-                link.events |= HAS_FAILED
-            return
-        left = <size_t>sent
-        while left:
-            part = &link.parts[link.part_next]
-            if left < <size_t>part.len - link.part_offset:
-                link.part_offset += left
-                break
-            left -= part.len - link.part_offset
-            link.part_offset = 0
-            link.part_next += 1
-    link.events |= HAS_WRITTEN
-    if link.notify:
-        link.notify = 0
-        link.events |= HAS_SENT
 
 
 cdef class Frame:
@@ -264,6 +61,7 @@ cdef class Channel:
     cdef readonly bint closed
     cdef Poller poller
     cdef object sock
+    cdef TlsStream stream
     cdef Link link
 
     def __cinit__(self, Poller poller, object sock, object handler, bint raw):
@@ -285,6 +83,7 @@ cdef class Channel:
         free(self.link.parts)
         free(self.link.staged)
         free(self.link.body)
+        free(self.link.received)
 
     @property
     def frame_limit(self):
@@ -297,7 +96,7 @@ cdef class Channel:
     def send(self, parts, bint notify=False):
         cdef Link* link = &self.link
         cdef Py_ssize_t size = 0
-        cdef bint busy = link.part_next < link.part_count
+        cdef bint busy = has_unsent(link)
         if self.closed or link.events & IS_FINISHED:
             return False
         if not busy and link.part_count:
@@ -313,14 +112,37 @@ cdef class Channel:
                     raise_flag()
                 lower_flag()
             link.events &= ~HAS_SENT
-        if link.part_next < link.part_count:
+        if has_unsent(link):
             link.notify |= notify
             return False
         self.release_parts()
         return not link.events & IS_FINISHED
 
+    def secure(self, stream):
+        cdef Link* link = &self.link
+        cdef char* staged
+        if not isinstance(stream, TlsStream) or self.closed or link.events & IS_FINISHED:
+            return False
+        if has_unsent(link) or link.start != link.end:
+            return False
+        staged = <char*>malloc(STAGED_BYTES)
+        if staged == NULL:
+            raise MemoryError
+        self.stream = stream
+        link.tls = &self.stream.core
+        link.received, link.staged = link.staged, staged
+        link.room = STAGED_BYTES
+        link.raw = 0
+        # What follows the handshake may have been received with it.
+        link.unread = 1
+        write_some(link)
+        return True
+
     def close(self):
         if not self.closed:
+            if self.stream is not None and not self.link.events & IS_FINISHED and not has_unsent(&self.link):
+                self.stream.shut_down()
+                write_some(&self.link)
             self.closed = True
             self.poller.forget(self)
             self.sock.close()
@@ -409,6 +231,8 @@ cdef class Channel:
         cdef object head = PyBytes_FromStringAndSize(link.staged + link.start, min(<Py_ssize_t>(link.end - link.start), 64))
         if link.events & HAS_BAD_FRAME:
             return BadFrame(frame_size(link.staged + link.start), head)
+        if self.stream is not None and self.stream.core.state == TLS_FAILED:
+            return self.stream.failure()
         if link.events & HAS_FAILED:
             return OSError(link.error, os.strerror(link.error))
         if link.body != NULL:
@@ -521,11 +345,17 @@ cdef class Poller:
             self.fds[0].events = POLLIN
             for index in range(self.count):
                 link = self.links[index]
+                if link.unread:
+                    advance(link, POLLIN)
+                    if link.events & ~HAS_WRITTEN:
+                        reportable = 1
                 events = 0 if link.connecting else POLLIN
-                if link.connecting or link.part_next < link.part_count:
+                if link.connecting or has_unsent(link):
                     events |= POLLOUT
                 self.fds[index + 1].fd = link.fd
                 self.fds[index + 1].events = events
+            if reportable:
+                return 1
             if deadline >= 0:
                 left = deadline - kclient_now_ns()
                 if left < 0:
@@ -546,13 +376,7 @@ cdef class Poller:
                 events = self.fds[index + 1].revents
                 if events == 0:
                     continue
-                if link.connecting:
-                    finish_connecting(link)
-                else:
-                    if events & POLLOUT:
-                        write_some(link)
-                    if events & (POLLIN | POLLHUP | POLLERR) and not link.events & IS_FINISHED:
-                        read_some(link)
+                advance(link, events)
                 if link.events & ~HAS_WRITTEN:
                     reportable = 1
             if reportable:
@@ -585,14 +409,15 @@ cdef class Poller:
         return 0
 
 
-cdef void finish_connecting(Link* link) noexcept nogil:
-    cdef int code = 0
-    cdef unsigned int size = sizeof(code)
-    if getsockopt(link.fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0:
-        code = errno
-    link.connecting = 0
-    if code:
-        link.error = code
-        link.events |= HAS_FAILED
-    else:
-        link.events |= HAS_CONNECTED
+cdef void advance(Link* link, short ready) noexcept nogil:
+    """Do what is possible for one connection."""
+    if link.connecting:
+        finish_connecting(link)
+        return
+    if ready & POLLOUT:
+        write_some(link)
+    if ready & (POLLIN | POLLHUP | POLLERR) and not link.events & IS_FINISHED:
+        read_some(link)
+        if link.tls != NULL and link.tls.start < link.tls.end:
+            # Reading answers some messages of TLS itself, and tells the peer what is wrong.
+            write_some(link)

@@ -1,28 +1,26 @@
 """TLS on the connections of a client: a channel that encrypts, over a channel that carries bytes.
 
 The records of TLS pass through memory, so this works on every transport. The channel reports TLS_STARTED when the
-handshake begins, and CONNECTED when it is complete. Elsewhere: the contexts and their certificates
-(`kclient.security.context`), what an error of OpenSSL means (`tls_failures`), and what a connection does with its
-frames (`connection`).
+handshake begins, and CONNECTED when it is complete. After the handshake, compiled sockets encrypt and decrypt
+themselves, without the GIL; for other channels this module does it. Elsewhere: the contexts and their certificates
+(`kclient.security.context`), the records of TLS (`kclient.security.tls_stream`), what an error of OpenSSL means
+(`tls_failures`), and what a connection does with its frames (`connection`).
 """
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from kclient.config import ClientConfig
 from kclient.net.events import BYTES, CLOSED, CONNECTED, FRAME, SENT, TLS_STARTED, BadFrame, Handler, PeerClosed
 from kclient.net.frame_buffer import FrameBuffer
 from kclient.net.tls_failures import TlsFailures
-from kclient.net.transport import Address, Channel, Transport
+from kclient.net.transport import Address, Channel, EncryptingChannel, Transport
 from kclient.security.context import ContextSource, make_context
+from kclient.security.implementation import tls_stream
 from kclient.security.settings import TlsSettings
-
-_JOINED_BELOW = 16_384
-"""Bytes; smaller parts are joined, because each part becomes at least one record of TLS."""
 
 
 class TlsConnector:
@@ -92,61 +90,54 @@ class TlsChannel:
         context: ssl.SSLContext,
         failures: TlsFailures,
     ) -> None:
-        self.frame_limit = 0x7FFFFFFF
         self._handler = handler
         self._failures = failures
-        self._received = ssl.MemoryBIO()
-        self._encrypted = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._received, self._encrypted, server_hostname=failures.host)
+        self._stream = tls_stream(context, server_hostname=failures.host)
         self._shaking_hands = True
+        # Whether the channel below encrypts and decrypts.
+        self._delegates = False
         self._closed = False
+        self._frame_limit = 0x7FFFFFFF
         self._frames = FrameBuffer()
         self._channel = transport.connect(address, self, raw=True)
 
     # -- the channel, for the connection
 
+    @property
+    def frame_limit(self) -> int:
+        """See Channel."""
+        return self._frame_limit
+
+    @frame_limit.setter
+    def frame_limit(self, limit: int) -> None:
+        self._frame_limit = self._channel.frame_limit = limit
+
     def send(self, parts: Sequence[Any], notify: bool = False) -> bool:
         """See Channel."""
         if self._closed:
             return False
-        small: list[Any] = []
-        held = 0
+        if self._delegates:
+            return self._channel.send(parts, notify)
         try:
-            for part in parts:
-                if len(part) >= _JOINED_BELOW:
-                    self._encrypt(small)
-                    self._tls.write(part)
-                    small, held = [], 0
-                    continue
-                small.append(part)
-                held += len(part)
-                if held >= _JOINED_BELOW:
-                    self._encrypt(small)
-                    small, held = [], 0
-            self._encrypt(small)
+            self._stream.write(parts)
         except ssl.SSLError:
             # The connection has ended, which the channel below reports.
             return False
-        return self._channel.send([self._encrypted.read()], notify)
+        return self._channel.send([self._stream.take()], notify)
 
     def close(self) -> None:
         """See Channel; the peer is notified, unless that would wait."""
         if self._closed:
             return
         self._closed = True
-        if not self._shaking_hands:
-            with suppress(ssl.SSLError):
-                self._tls.unwrap()
+        if not self._shaking_hands and not self._delegates:
+            self._stream.shut_down()
             self._flush()
         self._channel.close()
 
-    def _encrypt(self, parts: list[Any]) -> None:
-        if parts:
-            self._tls.write(parts[0] if len(parts) == 1 else b"".join(parts))
-
     def _flush(self) -> None:
-        if self._encrypted.pending:
-            self._channel.send([self._encrypted.read()])
+        if data := self._stream.take():
+            self._channel.send([data])
 
     # -- the events of the channel below
 
@@ -154,11 +145,11 @@ class TlsChannel:
         """Handle an event of the channel that carries the bytes."""
         if self._closed:
             return
-        if event == BYTES:
-            self._received.write(value)
+        if event in (FRAME, SENT):
+            self._handler.on_event(event, value, now)
+        elif event == BYTES:
+            self._stream.receive(value)
             self._proceed(now)
-        elif event == SENT:
-            self._handler.on_event(SENT, value, now)
         elif event == CONNECTED:
             self._handler.on_event(TLS_STARTED, None, now)
             self._proceed(now)
@@ -169,52 +160,52 @@ class TlsChannel:
         """Continue the handshake, then read what has arrived."""
         try:
             if self._shaking_hands:
-                self._tls.do_handshake()
+                if not self._stream.do_handshake():
+                    self._flush()
+                    return
                 self._shaking_hands = False
-                self._flush()
+                channel = self._channel
+                self._delegates = isinstance(channel, EncryptingChannel) and channel.secure(self._stream)
+                if not self._delegates:
+                    self._flush()
                 self._handler.on_event(CONNECTED, None, now)
-            while not self._closed:
+            if not self._delegates:
                 self._read(now)
-        except ssl.SSLWantReadError:
-            self._flush()
-        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-            self._fail(self._peer_closed(), now)
         except ssl.SSLError as error:
             # Tells the peer why.
             self._flush()
-            self._fail(self._failures.describe(error, self._tls, self._shaking_hands), now)
+            self._end(error, now)
 
     def _read(self, now: float) -> None:
-        """Read some bytes of a frame.
+        """Read the frames that have arrived.
 
         Raises:
-            ssl.SSLError: no bytes are there, or the connection is broken.
+            ssl.SSLError: the connection has ended, or is broken.
         """
-        tls: Any = self._tls
-        rest = self._frames.rest
-        count: int = tls.read(len(rest), rest)
-        if not count:
-            # The broker has ended the connection properly.
-            self._fail(self._peer_closed(), now)
-            return
-        found = self._frames.add(count, self.frame_limit)
-        if isinstance(found, BadFrame):
-            self._fail(found, now)
-        elif found is not None:
-            self._handler.on_event(FRAME, found, now)
+        while not self._closed:
+            count = self._stream.read_into(self._frames.rest)
+            if not count:
+                self._flush()
+                return
+            found = self._frames.add(count, self._frame_limit)
+            if isinstance(found, BadFrame):
+                self._fail(found, now)
+            elif found is not None:
+                self._handler.on_event(FRAME, found, now)
 
     def _end(self, reason: Exception, now: float) -> None:
         """Report that the connection ended."""
-        if isinstance(reason, PeerClosed):
-            reason = self._peer_closed()
+        if isinstance(reason, (ssl.SSLZeroReturnError, ssl.SSLEOFError)):
+            reason = PeerClosed(self._frames.start)
+        if isinstance(reason, ssl.SSLError):
+            reason = self._failures.describe(reason, self._stream.tls, self._shaking_hands)
+        elif isinstance(reason, PeerClosed) and self._shaking_hands:
+            reason = self._failures.closed_early()
+        elif isinstance(reason, PeerClosed) and not self._delegates:
+            reason = PeerClosed(self._frames.start)
         self._fail(reason, now)
 
     def _fail(self, reason: Exception, now: float) -> None:
         self._closed = True
         self._channel.close()
         self._handler.on_event(CLOSED, reason, now)
-
-    def _peer_closed(self) -> Exception:
-        if self._shaking_hands:
-            return self._failures.closed_early()
-        return PeerClosed(self._frames.start)

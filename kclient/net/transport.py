@@ -11,11 +11,12 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from kclient._text import address
 from kclient.net.events import RESOLVED, Event, Handler
 from kclient.net.implementation import Poller
+from kclient.security.implementation import TlsStream
 
 
 class Address(NamedTuple):
@@ -45,6 +46,20 @@ class Channel(Protocol):
 
     def close(self) -> None:
         """End the connection; no event follows."""
+
+
+@runtime_checkable
+class EncryptingChannel(Channel, Protocol):
+    """A channel that can encrypt by itself, as the compiled sockets can."""
+
+    def secure(self, stream: TlsStream) -> bool:
+        """Encrypt and decrypt with a stream whose handshake is complete, from now on.
+
+        FRAME then follows instead of BYTES, and CLOSED may have an `ssl.SSLError`.
+
+        Returns:
+            False if the channel cannot use this stream. Nothing has changed then.
+        """
 
 
 class Transport(Protocol):

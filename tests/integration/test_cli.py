@@ -14,6 +14,7 @@ import pytest
 
 from kclient import Admin, TopicPartition, __version__, records
 from kclient.admin import GroupState
+from kclient.security.implementation import tls_implementation
 from tests.support.command_line import Cli
 from tests.support.patience import PROCESS
 from tests.support.waiting import wait_until
@@ -247,5 +248,6 @@ def test_at_a_terminal_records_stand_alone_in_their_lines(cli: Cli, topic: str) 
 
 def test_the_version_names_the_implementation(cli: Cli) -> None:
     assert cli("--version").decode().strip() == (
-        f"kclient {__version__} ({records.IMPLEMENTATION} modules, Python {platform.python_version()})"
+        f"kclient {__version__} ({records.IMPLEMENTATION} modules, {tls_implementation()} TLS, "
+        f"Python {platform.python_version()})"
     )

@@ -243,8 +243,8 @@ cdef inline void read_some(Link* link) noexcept nogil:
 
 cdef inline void fail(Link* link, int error) noexcept nogil:
     """Note an error while writing."""
-    # A peer that refuses this one says why before it closes the connection.
-    if link.tls != NULL and not link.events & IS_FINISHED:
+    # With TLS, a peer that refuses this one says why before it closes the connection.
+    if (link.raw or link.tls != NULL) and not link.events & IS_FINISHED:
         read_some(link)
     link.error = error
     link.events |= HAS_FAILED

@@ -59,7 +59,7 @@ class Channel:
             try:
                 self._write()
             except OSError as error:
-                self._poller._fail(self, error)
+                self._fail(error, self._poller._late_events)
                 return False
         self._notify = bool(self._unsent) and (notify or self._notify)
         self._watch()
@@ -128,13 +128,27 @@ class Channel:
         else:
             self._end(PeerClosed(), events)
 
+    def _fail(self, error: OSError, events: list[Event]) -> None:
+        """End the connection because of an error while writing."""
+        try:
+            # A peer that refuses this one says why before it closes the connection.
+            while self._raw and (received := self._socket.recv(_RAW_BYTES)):
+                events.append((self.handler, BYTES, received))
+        except OSError:
+            pass
+        self._end(error, events)
+
     def _ready(self, mask: int, events: list[Event]) -> None:
         try:
             if self._connecting:
                 self._finish_connecting(events)
                 return
             if mask & selectors.EVENT_WRITE:
-                self._write()
+                try:
+                    self._write()
+                except OSError as error:
+                    self._fail(error, events)
+                    return
                 if not self._unsent and self._notify:
                     self._notify = False
                     events.append((self.handler, SENT, None))
@@ -256,9 +270,6 @@ class Poller:
                 pass
         except BlockingIOError:
             return
-
-    def _fail(self, channel: Channel, error: OSError) -> None:
-        channel._end(error, self._late_events)
 
 
 def _os_error(code: int) -> OSError:

@@ -324,7 +324,7 @@ def test_a_size_that_cannot_be_ends_the_connection(connect: Connect) -> None:
     assert (line.frames, type(line.reason), line.reason.size) == ([b"fine"], BadFrame, 1001)
 
 
-@pytest.mark.parametrize("is_late", [False], ids=["in time"])
+@pytest.mark.parametrize("is_late", [False, True], ids=["in time", "after a request"])
 def test_a_certificate_that_is_refused_after_the_handshake_is_named(connect: Connect, is_late: bool) -> None:
     chain, key = pki.certificate(signer=pki.stranger())
     own = {"ssl_keystore_certificate_chain": chain, "ssl_keystore_key": key}

@@ -389,6 +389,13 @@ class Connection(asyncio.BufferedProtocol):
             self._sending = self._loop.create_task(self._stream(parts))
             self._sending.add_done_callback(lambda task: self._streamed(task, stats, size, since_ns))
             return
+        if not self._sends_files:
+            if self.transport.is_closing():
+                return
+            size = sum(map(len, parts))
+            self.transport.writelines(part.read() if type(part) is FileRange else part for part in parts)
+            self._written(stats, size, since_ns)
+            return
         small: list[Any] = []
         total = held = 0
         for part in parts:

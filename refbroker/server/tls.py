@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from kclient.errors import ConfigError
 from kclient.security.certificates import subject_of
 from kclient.security.context import ContextSource, make_context
 from kclient.security.der import DerError
+from kclient.security.implementation import tls_stream
 from kclient.security.secret import Secret
 from kclient.security.settings import TlsSettings
 from refbroker.config import BrokerConfig
@@ -29,6 +30,8 @@ from refbroker.settings.values import parse_list
 HANDSHAKE_SECONDS = 10.0
 """How long a handshake may take. Kafka waits for `connections.max.idle.ms`."""
 
+ENCRYPTED_AT_ONCE = 262_144
+"""Bytes; the client decrypts them while the next ones are encrypted."""
 _ALERT = bytes.fromhex("15030300020246")
 """A record of TLS: the fatal alert protocol_version."""
 _VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -159,8 +162,7 @@ class TlsProtocol(asyncio.Protocol):
         self._log = log
         self._began = began
         self._ended = ended
-        self._received, self._encrypted = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = listener.context().wrap_bio(self._received, self._encrypted, server_side=True)
+        self._stream = tls_stream(listener.context(), server_side=True)
         self._is_connected = False
         self._deadline: asyncio.TimerHandle | None = None
         self._peer = "?"
@@ -182,7 +184,7 @@ class TlsProtocol(asyncio.Protocol):
         self._ended(self)
 
     def data_received(self, data: bytes) -> None:
-        self._received.write(data)
+        self._stream.receive(data)
         self.proceed()
 
     def eof_received(self) -> bool:
@@ -202,17 +204,15 @@ class TlsProtocol(asyncio.Protocol):
             return
         try:
             if not self._is_connected:
-                self._tls.do_handshake()
+                if not self._stream.do_handshake():
+                    self.flush()
+                    return
                 self._connect()
             while not self.paused and not self.transport.is_closing():
-                buffer: Any = self._connection.get_buffer(-1)
-                count: Any = self._tls.read(len(buffer), buffer)
+                count = self._stream.read_into(self._connection.get_buffer(-1))
                 if not count:
-                    # The client has ended the connection properly.
-                    self.transport.close()
-                    return
+                    break
                 self._connection.buffer_updated(count)
-        except ssl.SSLWantReadError:
             self.flush()
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
             self.transport.close()
@@ -228,22 +228,35 @@ class TlsProtocol(asyncio.Protocol):
                     self.transport.write(_ALERT)
                 self._refuse(str(error.reason or error).replace("_", " ").lower())
 
-    def encrypt(self, data: bytes | bytearray | memoryview) -> None:
+    def encrypt(self, parts: Iterable[bytes | bytearray | memoryview]) -> None:
         """Send some bytes."""
-        if data:
-            with suppress(ssl.SSLError):
-                self._tls.write(data)
-            self.flush()
+        held: list[memoryview] = []
+        size = 0
+        for part in parts:
+            rest = memoryview(part)
+            while rest:
+                held.append(rest[: ENCRYPTED_AT_ONCE - size])
+                size += len(held[-1])
+                rest = rest[len(held[-1]) :]
+                if size == ENCRYPTED_AT_ONCE:
+                    self._encrypt(held)
+                    held, size = [], 0
+        if held:
+            self._encrypt(held)
+
+    def _encrypt(self, parts: list[memoryview]) -> None:
+        with suppress(ssl.SSLError):
+            self._stream.write(parts)
+        self.flush()
 
     def flush(self) -> None:
         """Send the records that wait."""
-        if self._encrypted.pending and not self.transport.is_closing():
-            self.transport.write(self._encrypted.read())
+        if (data := self._stream.take()) and not self.transport.is_closing():
+            self.transport.write(data)
 
     def end(self) -> None:
         """Tell the client that the connection ends, and close it."""
-        with suppress(ssl.SSLError):
-            self._tls.unwrap()
+        self._stream.shut_down()
         self.flush()
         self.transport.close()
 
@@ -260,7 +273,7 @@ class TlsProtocol(asyncio.Protocol):
     def _connect(self) -> None:
         self.flush()
         try:
-            self._connection.principal = self._listener.principal(self._tls)
+            self._connection.principal = self._listener.principal(self._stream.tls)
         except NoMatchingRuleError as error:
             self._refuse(str(error))
             return
@@ -285,7 +298,11 @@ class TlsTransport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """See asyncio.WriteTransport."""
-        self._protocol.encrypt(data)
+        self._protocol.encrypt((data,))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        """See asyncio.WriteTransport; without a copy that joins them."""
+        self._protocol.encrypt(list_of_data)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """See asyncio.BaseTransport."""

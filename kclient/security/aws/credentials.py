@@ -45,7 +45,7 @@ class AwsSession:
 
         Raises:
             CredentialsUnavailableError: they could not be fetched for now.
-            ExplainedRefusalError: there are none.
+            ExplainedRefusalError: this machine has no credentials.
         """
         botocore = _botocore()
         if botocore is None:
@@ -79,7 +79,7 @@ class AwsSession:
         """Return the region of a broker: that in the name of its host, else of the environment, else of the profile.
 
         Raises:
-            ExplainedRefusalError: there is none.
+            ExplainedRefusalError: no region is known.
         """
         amazon = _AMAZON_HOST.fullmatch(host)
         if amazon is not None:

@@ -100,7 +100,7 @@ class TlsStream:
         self._encrypt(small)
 
     def take(self) -> bytes:
-        """Return the bytes to send; empty if there are none."""
+        """Return the bytes to send; empty if nothing waits."""
         return self._encrypted.read()
 
     def shut_down(self) -> None:

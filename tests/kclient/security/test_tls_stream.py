@@ -136,7 +136,7 @@ def test_parts_of_any_sizes_keep_their_order(kind: Any, rng: random.Random) -> N
             assert all(size == RECORD for size in records(taken)[:-1])
 
 
-def test_a_proper_end_is_told_from_a_lack_of_bytes(kind: Any) -> None:
+def test_a_proper_end_is_reported_from_a_lack_of_bytes(kind: Any) -> None:
     client, server = pair(kind)
     server.write([b"last"])
     server.shut_down()

@@ -8,6 +8,7 @@ start; Kafka fails at each name. Elsewhere: the rules (`principals`, `kerberos_n
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 
 from kclient.errors import ConfigError
@@ -29,8 +30,11 @@ def compile_pattern(text: str, setting: str) -> re.Pattern[str]:
         ConfigError: the text is not a pattern.
     """
     try:
-        return re.compile(_JAVA_GROUP.sub("(?P<", text), re.ASCII)
-    except re.error as error:
+        with warnings.catch_warnings():
+            # Java has sets of characters within sets, which mean something else in Python.
+            warnings.simplefilter("error", FutureWarning)
+            return re.compile(_JAVA_GROUP.sub("(?P<", text), re.ASCII)
+    except (re.error, FutureWarning, OverflowError) as error:
         raise ConfigError(f"{setting}: {text!r} is not a pattern: {error}") from error
 
 

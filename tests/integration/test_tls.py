@@ -206,7 +206,7 @@ def test_stopping_does_not_wait_for_handshakes(refbroker: RefBroker) -> None:
     [
         ({}, "the listener SSL has TLS, which needs ssl.keystore.location"),
         ({"ssl.keystore.location": "/none"}, "ssl.keystore.location: could not read /none"),
-        ({"ssl.keystore.location": "/none", "ssl.principal.mapping.rules": "X"}, "'X' is neither DEFAULT nor RULE"),
+        ({"ssl.keystore.location": "/none", "ssl.principal.mapping.rules": "X"}, "'X' must be DEFAULT or RULE"),
         ({"listener.name.ssl.ssl.client.auth": "maybe"}, "ssl.client.auth"),
     ],
     ids=["no store", "no file", "rule", "client auth"],

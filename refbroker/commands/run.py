@@ -67,11 +67,12 @@ def run_broker(options: argparse.Namespace) -> int:
     import logging
 
     from kclient.errors import ConfigError
+    from refbroker.runtime.log_lines import LineFormatter
     from refbroker.runtime.threads import run_loop
 
-    logging.basicConfig(
-        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=options.log_level.upper(), handlers=[handler])
     settings = settings_from(options)
     if options.control_port is not None:
         return _serve_controlled(settings, options)

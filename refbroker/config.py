@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 CORDONED = "cordoned.log.dirs"
 ALL_DIRECTORIES = "*"
 LISTENER_PREFIX = "listener.name."
+CLIENT_AUTH, NO_CLIENT_AUTH = "ssl.client.auth", "none"
 NO_NODE_ID = -1
 MISTYPED = 0.9
 """How similar an unknown name in a server.properties must be to a setting's name to count as misspelled. A less similar
@@ -153,6 +154,15 @@ class BrokerConfig:
         """Return the value of a setting for a listener: its own, `listener.name.LISTENER.NAME`, or that for all."""
         own = self.layers.set_values.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}")
         return self.text(name) if own is None else own
+
+    def client_auth(self, listener: str) -> str:
+        """Return whether a listener with TLS asks its clients for a certificate: none, requested or required.
+
+        As in Kafka, the setting for all listeners is not for those with SASL (KIP-684).
+        """
+        if not self.listeners.protocol(listener).has_sasl:
+            return self.listener_text(listener, CLIENT_AUTH) or NO_CLIENT_AUTH
+        return self.layers.set_values.get(f"{LISTENER_PREFIX}{listener.lower()}.{CLIENT_AUTH}") or NO_CLIENT_AUTH
 
     def integer(self, name: str) -> int:
         """Return the value of a numeric setting.

@@ -8,6 +8,7 @@ change. Elsewhere: the settings' meaning (`kclient.security`), principals (`refb
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -20,12 +21,14 @@ from kclient.security.der import DerError
 from kclient.security.implementation import tls_stream
 from kclient.security.secret import Secret
 from kclient.security.settings import TlsSettings
-from refbroker.config import BrokerConfig
+from refbroker.config import CLIENT_AUTH, LISTENER_PREFIX, NO_CLIENT_AUTH, BrokerConfig
 from refbroker.metrics.counters import Closed
 from refbroker.runtime.limited_log import LimitedLog
 from refbroker.security.principals import ANONYMOUS, NoMatchingRuleError, Principal, PrincipalMapper
 from refbroker.server.listening import peer_of
 from refbroker.settings.values import parse_list
+
+logger = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS = 10.0
 """How long a handshake may take. Kafka waits for `connections.max.idle.ms`."""
@@ -55,6 +58,12 @@ class TlsListener:
         if not self._read().has_identity:
             raise ConfigError(f"the listener {name} has TLS, which needs ssl.keystore.location or a certificate chain")
         self._source = ContextSource(self._read, _prepare, f"listener {name}")
+        ignored, used = self._text(CLIENT_AUTH) or NO_CLIENT_AUTH, config.client_auth(name)
+        if used != ignored:
+            logger.warning(
+                "%s=%s is not for listeners with SASL; set %s%s.%s for it",
+                *(CLIENT_AUTH, ignored, LISTENER_PREFIX, name.lower(), CLIENT_AUTH),
+            )
 
     def context(self) -> ssl.SSLContext:
         """Return the context for a new connection."""
@@ -87,7 +96,7 @@ class TlsListener:
             key_password=self._secret("ssl.key.password"),
             enabled_protocols=parse_list(self._text("ssl.enabled.protocols") or ""),
             cipher_suites=parse_list(self._text("ssl.cipher.suites") or ""),
-            client_auth=self._text("ssl.client.auth") or "none",
+            client_auth=self._config.client_auth(self._name),
         )
 
     def _text(self, setting: str) -> str | None:

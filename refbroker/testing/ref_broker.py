@@ -122,9 +122,7 @@ class RefBroker:
         config = BrokerConfig({**settings, "listeners": ",".join(map(str, kept))})
         config.check_runnable()
         self._listeners = config.listeners
-        self._client_auth = {
-            one.name: config.listener_text(one.name, "ssl.client.auth") for one in config.listeners.all
-        }
+        self._client_auth = {one.name: config.client_auth(one.name) for one in config.listeners.all}
         return config
 
     @property

@@ -76,7 +76,7 @@ def test_no_secret_is_shown_anywhere(tmp_path: Path, caplog: pytest.LogCaptureFi
         "ssl.keystore.key": key,
         "ssl.key.password": PASSWORD,
         "ssl.truststore.certificates": pki.authority_pem(),
-        "ssl.client.auth": "required",
+        "listener.name.sasl_ssl.ssl.client.auth": "required",
         "delegation.token.secret.key": TOKEN_KEY,
     }
     chain, own_key = pki.certificate("client")

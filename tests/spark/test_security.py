@@ -22,7 +22,8 @@ JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required usernam
 
 @pytest.fixture
 def secured() -> Iterator[RefBroker]:
-    with RefBroker(tls=True, sasl={"alice": "wonder"}, ssl_client_auth="required") as broker:
+    settings = {"listener.name.sasl_ssl.ssl.client.auth": "required"}
+    with RefBroker(tls=True, sasl={"alice": "wonder"}, settings=settings) as broker:
         yield broker
 
 

@@ -49,6 +49,22 @@ def test_changed_settings_make_a_new_context(config: BrokerConfig) -> None:
     assert listener.context() is second
 
 
+def test_a_listener_with_sasl_asks_for_a_certificate_by_a_setting_of_its_own(
+    config: BrokerConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    everywhere = {**config.layers.set_values, "listeners": "SASL_SSL://127.0.0.1:0,SSL://127.0.0.1:0"}
+    everywhere["ssl.client.auth"] = "required"
+    own = {**everywhere, "listener.name.sasl_ssl.ssl.client.auth": "requested"}
+    assert TlsListener(BrokerConfig(own), "SASL_SSL").context().verify_mode is ssl.CERT_OPTIONAL
+    assert TlsListener(BrokerConfig(everywhere), "SSL").context().verify_mode is ssl.CERT_REQUIRED
+    assert not caplog.records
+    assert TlsListener(BrokerConfig(everywhere), "SASL_SSL").context().verify_mode is ssl.CERT_NONE
+    (line,) = caplog.messages
+    assert line == (
+        "ssl.client.auth=required is not for listeners with SASL; set listener.name.sasl_ssl.ssl.client.auth for it"
+    )
+
+
 def test_invalid_settings_are_logged_once_and_keep_the_context(
     config: BrokerConfig, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -217,13 +217,12 @@ class Connection:
         if late:
             self._fail(late, now)
             return
-        if now >= self._reauthenticate_at and self.state is State.READY:
-            self._reauthenticate_at = NEVER
-            self._change(Event.SESSION_ENDS)
-            if self._reauthenticate_if_drained(now):
-                return
-        if self._throttled_until and now >= self._throttled_until:
+        was_throttled = bool(self._throttled_until) and now >= self._throttled_until
+        if was_throttled:
             self._throttled_until = 0.0
+        if self.renew_session(now):
+            return
+        if was_throttled:
             self._owner.connection_has_room(self, now)
         pending = min((entry.deadline for entry in (*self.in_flight, *self.unsent)), default=NEVER)
         self.deadline = min(pending, self._reauthenticate_at, self._throttled_until or NEVER)
@@ -270,7 +269,7 @@ class Connection:
         elif event == SENT:
             sent, self.unsent = self.unsent, []
             self.load -= len(sent)
-            self._reauthenticate_if_drained(now)
+            self.renew_session(now)
             self._owner.connection_has_room(self, now)
             for entry in sent:
                 entry.request.on_response(None, now)
@@ -307,7 +306,7 @@ class Connection:
             metrics.throttle.record(throttled * 1000.0)
             self._throttled_until = max(self._throttled_until, now + throttled)
             self.deadline = min(self.deadline, self._throttled_until)
-        self._reauthenticate_if_drained(now)
+        self.renew_session(now)
         self._owner.connection_has_room(self, now)
         metrics.latency.record((now - entry.sent_at) * 1000.0)
         request.on_response(response, now)
@@ -352,10 +351,19 @@ class Connection:
         else:
             self._owner.connection_ready(self, now)
 
-    def _reauthenticate_if_drained(self, now: float) -> bool:
-        """Begin to authenticate again when the last outstanding response has arrived; return whether that began."""
+    def renew_session(self, now: float) -> bool:
+        """Begin to authenticate again if it is time, and the last outstanding response has arrived.
+
+        A throttle time comes first: the broker reads nothing until then.
+
+        Returns:
+            Whether that began.
+        """
+        if self.state is State.READY and now >= self._reauthenticate_at:
+            self._reauthenticate_at = NEVER
+            self._change(Event.SESSION_ENDS)
         step = self._setup.reauthenticate
-        if self.state is not State.DRAINING or self.load or step is None:
+        if self.state is not State.DRAINING or self.load or self._throttled_until or step is None:
             return False
         self._change(Event.DRAINED)
         self.deadline = now + self._setup_timeout

@@ -215,6 +215,8 @@ class Link:
 
     def send(self, waiting: PendingRequest, now: float) -> None:
         """Write a request, or keep it until that is possible."""
+        if self.state is LinkState.READY and self.connection is not None:
+            self.connection.renew_session(now)
         if self.state is LinkState.READY and self.has_room and self.connection is not None:
             self.connection.send(*waiting, now)
             return

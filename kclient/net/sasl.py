@@ -14,8 +14,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kclient.errors import (
-    AuthenticationError,
+    DisconnectedError,
     IllegalSaslStateError,
+    KafkaError,
     SaslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
@@ -46,7 +47,7 @@ def authenticate(login: Login, thread: LoginThread, rng: random.Random) -> Step:
         body = yield Ask(SaslHandshakeRequest(mechanism=login.mechanism), version)
         handshake, _ = SaslHandshakeResponse.decode_prefix(body, version)
         if handshake.error_code:
-            raise _handshake_error(handshake, login, setup.broker)
+            raise _handshake_error(handshake, login, setup)
         started = login.start(setup.host)
         try:
             if version >= _FRAMED:
@@ -143,13 +144,19 @@ def _refused(started: StartedExchange, reason: str) -> None:
     raise error
 
 
-def _handshake_error(response: SaslHandshakeResponse, login: Login, broker: str) -> AuthenticationError:
+def _handshake_error(response: SaslHandshakeResponse, login: Login, setup: Setup) -> KafkaError:
+    broker = setup.broker
     if response.error_code == UnsupportedSaslMechanismError.code:
         offered = ", ".join(response.mechanisms) or "none"
         return UnsupportedSaslMechanismError(
             f"the listener does not offer the SASL mechanism {login.mechanism}; it offers {offered}", broker=broker
         )
     if response.error_code == IllegalSaslStateError.code:
+        if setup.reauthenticate is not None:
+            # As does a broker to which the client has logged in less than a second ago.
+            return DisconnectedError(
+                "the broker does not let this client log in again so soon; the client connects again", broker=broker
+            )
         return IllegalSaslStateError(
             'the listener has no SASL; use security_protocol="PLAINTEXT" or "SSL" for it', broker=broker
         )

@@ -210,10 +210,10 @@ class ScriptedEngine:
         self.settle()
         return channel
 
-    def send(self, node: int, kind: type[Message] = MetadataRequest, **options: Any) -> Request:
-        """Send a request whose outcome goes to `results`."""
+    def request(self, node: int, kind: type[Message] = MetadataRequest, **options: Any) -> Request:
+        """Return a request whose outcome goes to `results`."""
         build: Callable[[int], Message] = options.pop("build", lambda version: kind())
-        request = Request(
+        return Request(
             node,
             kind,
             build,
@@ -221,6 +221,10 @@ class ScriptedEngine:
             lambda error, now: self.results.append(error),
             **options,
         )
+
+    def send(self, node: int, kind: type[Message] = MetadataRequest, **options: Any) -> Request:
+        """Send a request whose outcome goes to `results`."""
+        request = self.request(node, kind, **options)
         self.engine.send(request)
         self.settle()
         return request

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kclient.config import AdminConfig
-from kclient.errors import KafkaTimeoutError, SaslAuthenticationError
+from kclient.errors import DisconnectedError, KafkaTimeoutError, SaslAuthenticationError
 from kclient.net.connection_states import State
 from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from kclient.protocol.messages.sasl_handshake import SaslHandshakeResponse
@@ -105,6 +105,49 @@ def test_a_refusal_reaches_the_waiting_request(scripted: SecuredEngine) -> None:
     (error,) = scripted.results
     assert isinstance(error, SaslAuthenticationError)
     assert "could not log in with PLAIN: Invalid password" in str(error)
+
+
+def test_a_throttle_time_comes_first(scripted: SecuredEngine) -> None:
+    scripted.advance(0.8 * LIFETIME)
+    scripted.send(0)
+    scripted.channel.answer(cluster(throttle_time_ms=20_000))
+    scripted.settle()
+    scripted.send(0)
+    # The broker reads nothing until then, so that a login would time out.
+    scripted.advance(19.9)
+    assert (scripted.channel.names(), state(scripted)) == ([], State.DRAINING)
+    scripted.advance(0.1)
+    scripted.log_in(scripted.channel)
+    assert (scripted.channel.names(), state(scripted)) == ([METADATA], State.READY)
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["new request", "waiting request"])
+def test_no_request_is_sent_in_a_session_that_has_ended(scripted: SecuredEngine, answers: bool) -> None:
+    scripted.advance(0.8 * LIFETIME)
+    if answers:
+        for _ in range(2 * scripted.nodes.max_in_flight):
+            scripted.send(0)
+    sent = len(scripted.channel.requests)
+    # As a thread that was not run for long: the next turn has something to do before it looks at the time.
+    scripted.clock.now += 0.2 * LIFETIME
+    if answers:
+        scripted.channel.answer(cluster())
+    else:
+        scripted.engine.submit(lambda: scripted.nodes.send(scripted.request(0), scripted.clock()))
+    scripted.engine.run_turn(0.0)
+    assert [message.message_name for _, message in scripted.channel.requests[sent:]] == [HANDSHAKE] * (not answers)
+    assert state(scripted) is (State.DRAINING if answers else State.REAUTHENTICATING)
+
+
+def test_a_broker_that_wants_no_login_so_soon_is_connected_to_again(scripted: SecuredEngine) -> None:
+    scripted.advance(0.96 * LIFETIME)
+    scripted.send(0)
+    scripted.channel.answer(SaslHandshakeResponse(error_code=34))
+    scripted.settle()
+    assert scripted.channel.closed
+    (error,) = scripted.results
+    assert isinstance(error, DisconnectedError)
+    assert "does not let this client log in again so soon" in str(error)
 
 
 def test_a_broker_that_does_not_respond_is_given_up(scripted: SecuredEngine) -> None:

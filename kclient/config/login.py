@@ -61,9 +61,7 @@ def check_login(config: SecurityConfig, given: Sequence[str]) -> None:
             raise ConfigError("only one of sasl_jaas_config and sasl_username with sasl_password can be set")
         if config.sasl_jaas_config is None and not has_both:
             raise ConfigError(f"sasl_mechanism={mechanism} needs sasl_username and sasl_password, or sasl_jaas_config")
-    login = login_of(config)
-    if not isinstance(login, PasswordLogin):
-        login.check()
+    login_of(config).check()
 
 
 def _has_effect(option: str, mechanism: str) -> bool:

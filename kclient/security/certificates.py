@@ -106,7 +106,10 @@ def distinguished_name(name: Value) -> str:
 
 
 def _attribute(attribute: Value) -> str:
-    kind, value = attribute.expect(SEQUENCE).parts()
+    parts = attribute.expect(SEQUENCE).parts()
+    if len(parts) != 2:
+        raise DerError(f"an attribute of a name has {len(parts)} parts instead of 2")
+    kind, value = parts
     identifier = object_identifier(kind)
     keyword = _KEYWORDS.get(identifier)
     if keyword is None or value.tag not in _STRINGS:

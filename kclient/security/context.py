@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kclient.errors import ConfigError
 from kclient.security.settings import TlsSettings, is_pem_text
-from kclient.security.stores import Identity, identity, trusted_certificates
+from kclient.security.stores import Identity, check_iterations, identity, trusted_certificates
 
 _log = logging.getLogger(__name__)
 
@@ -153,12 +153,13 @@ def openssl_name(suite: str) -> str:
 def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
     if settings.truststore_certificates is not None:
         option, where = settings.option("ssl_truststore_certificates"), "the text"
-        pem = settings.truststore_certificates.encode()
+        pem = settings.truststore_certificates.encode(errors="replace")
     else:
         option, where = settings.option("ssl_truststore_location"), str(settings.truststore_location)
         pem = trusted_certificates(Path(where), settings.truststore_password, option)
     try:
-        context.load_verify_locations(cadata=pem.decode("ascii", "replace"))
+        # Comments between the certificates may have other letters.
+        context.load_verify_locations(cadata=pem.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError):
         raise ConfigError(f"{option}: {where} contains no valid certificate in PEM") from None
 
@@ -169,6 +170,7 @@ def _show(context: ssl.SSLContext, settings: TlsSettings) -> None:
     where = f"{place}={settings.keystore_location}" if settings.keystore_location else place
     # An empty password, because without one OpenSSL would ask for it on the terminal.
     password = own.password.reveal() if own.password is not None else ""
+    check_iterations(own.key, where)
     with _as_file(own.chain) as chain, _as_file(own.key) as key:
         try:
             context.load_cert_chain(chain, key, password=lambda: password)
@@ -201,7 +203,7 @@ def _identity(settings: TlsSettings) -> Identity:
 def _pem(text: str, option: str) -> bytes:
     """Return the PEM text that an option has, or that is in the file that it names."""
     if is_pem_text(text):
-        return text.encode()
+        return text.encode(errors="replace")
     try:
         return Path(text).read_bytes()
     except (OSError, ValueError):

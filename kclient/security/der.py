@@ -12,6 +12,8 @@ INTEGER, BIT_STRING, OCTET_STRING, OBJECT_IDENTIFIER = 0x02, 0x03, 0x04, 0x06
 UTF8_STRING, PRINTABLE_STRING, T61_STRING, IA5_STRING = 0x0C, 0x13, 0x14, 0x16
 UTC_TIME, GENERALIZED_TIME, BMP_STRING = 0x17, 0x18, 0x1E
 SEQUENCE, SET = 0x30, 0x31
+_LARGEST_NUMBER = 1 << 140
+"""Above the numbers in an object identifier; those made of a UUID have 128 bits."""
 
 
 class DerError(ValueError):
@@ -41,7 +43,7 @@ class Value(NamedTuple):
         Raises:
             DerError: the contents are not a list of values.
         """
-        return list(_values(self.contents))
+        return values(self.contents)
 
 
 def parse(data: bytes | memoryview) -> Value:
@@ -50,10 +52,19 @@ def parse(data: bytes | memoryview) -> Value:
     Raises:
         DerError: they are not exactly one value.
     """
-    values = list(_values(memoryview(data)))
-    if len(values) != 1:
-        raise DerError(f"expected one value, found {len(values)}")
-    return values[0]
+    found = values(data)
+    if len(found) != 1:
+        raise DerError(f"expected one value, found {len(found)}")
+    return found[0]
+
+
+def values(data: bytes | memoryview) -> list[Value]:
+    """Return the values that follow each other in some bytes.
+
+    Raises:
+        DerError: the bytes are not a list of values.
+    """
+    return list(_values(memoryview(data)))
 
 
 def object_identifier(value: Value) -> str:
@@ -68,6 +79,9 @@ def object_identifier(value: Value) -> str:
     if not contents or contents[-1] & 0x80:
         raise DerError("an object identifier ends early")
     for byte in contents:
+        # Numbers of any size would take time with the square of their length.
+        if number >= _LARGEST_NUMBER >> 7:
+            raise DerError("an object identifier has too large a number")
         number = number << 7 | byte & 0x7F
         if not byte & 0x80:
             numbers.append(number)

@@ -45,22 +45,31 @@ def parse_jaas(config: Secret, setting: str) -> JaasModule:
         ConfigError: it is malformed, or has several modules.
     """
     tokens = list(_tokens(config.reveal(), setting))
-    if len(tokens) < 3 or tokens[-1] != "=;" or tokens[1].lower() not in _FLAGS:
+    if len(tokens) < 3 or tokens[-1] != _END or tokens[1].text.lower() not in _FLAGS:
         raise ConfigError(f'{setting} must have the form: MODULE required NAME="VALUE" ...;')
-    if "=;" in tokens[:-1]:
+    if _END in tokens[:-1]:
         raise ConfigError(f"{setting} must have one login module, not several")
     rest = tokens[2:-1]
     options: dict[str, Secret] = {}
     while rest:
-        if len(rest) < 3 or rest[1] != "==" or rest[2] == "==":
+        if len(rest) < 3 or rest[1] != _IS or rest[0].is_sign or rest[2].is_sign:
             raise ConfigError(f'{setting}: option {len(options) + 1} of the login module is not NAME="VALUE"')
-        options[rest[0]] = Secret(rest[2])
+        options[rest[0].text] = Secret(rest[2].text)
         rest = rest[3:]
-    return JaasModule(tokens[0].rpartition(".")[2], options)
+    return JaasModule(tokens[0].text.rpartition(".")[2], options)
 
 
-def _tokens(text: str, setting: str) -> Iterator[str]:
-    """Yield words and strings; signs as "==" and "=;", which no word can be."""
+class _Token(NamedTuple):
+    """A word or a string, or a sign between them."""
+
+    text: str
+    is_sign: bool = False
+
+
+_IS, _END = _Token("=", is_sign=True), _Token(";", is_sign=True)
+
+
+def _tokens(text: str, setting: str) -> Iterator[_Token]:
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -68,9 +77,9 @@ def _tokens(text: str, setting: str) -> Iterator[str]:
             raise ConfigError(f"{setting}: a quotation mark at character {at + 1} is not closed")
         at = found.end()
         if found["word"] is not None:
-            yield found["word"]
+            yield _Token(found["word"])
         elif found["sign"] is not None:
-            yield f"={found['sign']}"
+            yield _Token(found["sign"], is_sign=True)
         elif found["blank"] is None:
             quoted = found["double"] if found["double"] is not None else found["single"]
-            yield _ESCAPE.sub(lambda escape: _LETTERS.get(escape[1], escape[1]), quoted)
+            yield _Token(_ESCAPE.sub(lambda escape: _LETTERS.get(escape[1], escape[1]), quoted))

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Generator
 from typing import NamedTuple, Protocol
 
-from kclient.errors import SaslAuthenticationError
+from kclient.errors import ConfigError, SaslAuthenticationError
 from kclient.security.scram import MECHANISMS, scram_client
 from kclient.security.secret import Secret
 
@@ -91,6 +91,20 @@ class PasswordLogin(NamedTuple):
     user: str
     password: Secret
     is_token: bool = False
+
+    def check(self) -> None:
+        """Check that the user and the password can be sent.
+
+        Raises:
+            ConfigError: they cannot.
+        """
+        for text in (self.user, self.password.reveal()):
+            if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+                # Not quoted: it may be the password.
+                raise ConfigError(
+                    "the user or the password of SASL contains a NUL character, or bytes that are not UTF-8; check "
+                    "where it was read from"
+                )
 
     @property
     def who(self) -> str:

@@ -67,10 +67,12 @@ class ScramAccount(NamedTuple):
     expires_ms: int | None = None
 
 
-_NAME = r"(?:[^\x00,=]|=2C|=3D)+"
-_NONCE = r"[\x21-\x2b\x2d-\x7e]+"
-_BASE64 = "[A-Za-z0-9+/]+={0,2}"
-_EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]+=[^\x00,]+)*)"
+# Possessive, because an attempt to match otherwise takes memory for each character, of messages that nobody has proved
+# to be from a user.
+_NAME = r"(?:[^\x00,=]++|=2C|=3D)++"
+_NONCE = r"[\x21-\x2b\x2d-\x7e]++"
+_BASE64 = "[A-Za-z0-9+/]++={0,2}"
+_EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]++=[^\x00,]++)*+)"
 _CLIENT_FIRST = re.compile(
     rf"n,(?:a=(?P<authzid>{_NAME}))?,(?P<bare>(?:m=[^,]*,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
 )
@@ -78,7 +80,7 @@ _SERVER_FIRST = re.compile(
     rf"(?:m=[^,]*,)?r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}})(?:,.*)?"
 )
 _CLIENT_FINAL = re.compile(
-    rf"(?P<bare>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE})(?:,[A-Za-z]+=[^\x00,]+)*?),p=(?P<proof>{_BASE64})"
+    rf"(?P<bare>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE})(?:,(?!p=)[A-Za-z]++=[^\x00,]++)*+),p=(?P<proof>{_BASE64})"
 )
 _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^,]*)|v=(?P<signature>{_BASE64}))(?:,.*)?")
 

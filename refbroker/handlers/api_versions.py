@@ -32,6 +32,8 @@ def handle(context: Context[MetadataServices], request: ApiVersionsRequest) -> A
         if not all(map(_SOFTWARE.fullmatch, software)):
             return ApiVersionsResponse(error_code=InvalidRequestError.code)
         context.connection.client_software = software
+    if context.connection.authenticator is not None:
+        context.connection.authenticator.on_versions()
     image = context.broker.image
     return ApiVersionsResponse(
         api_keys=[_range(key) for key in APIS],

@@ -1,8 +1,8 @@
 """Java's patterns and replacements, for Kafka's rules that make names.
 
-The patterns are Python's, which differ from Java's in rare forms only. Some patterns take very long for a long text, so
-rules are applied to names of at most `NAME_LIMIT` characters. A replacement that no name could use is an error at the
-start; Kafka fails at each name. Elsewhere: the rules (`principals`, `kerberos_names`).
+The patterns are Python's, which differ from Java's in rare forms only. Some patterns take very long for some texts, so
+their matching is bounded (`bounded_regex`), and so is the length of names. A replacement that no name could use is an
+error at the start; Kafka fails at each name. Elsewhere: the rules (`principals`, `kerberos_names`).
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ import warnings
 from collections.abc import Iterator
 
 from kclient.errors import ConfigError
+from refbroker.security.bounded_regex import BoundedRegex, Match, Steps, TooLargeError
 
 NAME_LIMIT = 4096
 """The longest name that patterns are applied to, in characters."""
 
 _JAVA_GROUP = re.compile(r"\(\?<(?=[A-Za-z])")
-_REFERENCE = re.compile(r"\\(?P<escaped>.)|\$(?P<number>\d+)|\$\{(?P<name>\w+)\}|(?P<wrong>[$\\])", re.DOTALL)
+_REFERENCE = re.compile(
+    r"\\(?P<escaped>.)|\$(?P<number>[0-9]+)|\$\{(?P<name>\w+)\}|(?P<wrong>[$\\])", re.DOTALL | re.ASCII
+)
+_MOST_DIGITS = 6
+"""A group whose number has more digits does not exist."""
 
 
-def compile_pattern(text: str, setting: str) -> re.Pattern[str]:
+def compile_pattern(text: str, setting: str) -> BoundedRegex:
     """Return a pattern.
 
     Parameters:
@@ -33,8 +38,8 @@ def compile_pattern(text: str, setting: str) -> re.Pattern[str]:
         with warnings.catch_warnings():
             # Java has sets of characters within sets, which mean something else in Python.
             warnings.simplefilter("error", FutureWarning)
-            return re.compile(_JAVA_GROUP.sub("(?P<", text), re.ASCII)
-    except (re.error, FutureWarning, OverflowError) as error:
+            return BoundedRegex(re.compile(_JAVA_GROUP.sub("(?P<", text), re.ASCII))
+    except (re.error, FutureWarning, OverflowError, RecursionError, TooLargeError) as error:
         raise ConfigError(f"{setting}: {text!r} is not a pattern: {error}") from error
 
 
@@ -52,26 +57,31 @@ class Replacement:
         ConfigError: the replacement refers to a group that does not exist.
     """
 
-    def __init__(self, pattern: re.Pattern[str], text: str, setting: str, *, keeps_unknown: bool = False) -> None:
+    def __init__(self, pattern: BoundedRegex, text: str, setting: str, *, keeps_unknown: bool = False) -> None:
         self._pattern = pattern
         self._text = text
         for reference in _REFERENCE.finditer(text):
             name, number = reference["name"], reference["number"]
-            missing = name is not None and name not in pattern.groupindex
+            missing = name is not None and name not in pattern.names
             if number is not None and not (keeps_unknown and pattern.groups):
-                missing = int(number if keeps_unknown else number[0]) > pattern.groups
+                digits = (number if keeps_unknown else number[0]).lstrip("0")
+                missing = len(digits) > _MOST_DIGITS or int(digits or 0) > pattern.groups
             if missing or reference["wrong"] is not None:
-                raise ConfigError(f"{setting}: {reference[0]!r} is no group of the pattern {pattern.pattern!r}")
+                raise ConfigError(f"{setting}: {reference[0]!r} is no group of the pattern {pattern.text!r}")
 
-    def apply(self, name: str, count: int = 0) -> str:
+    def apply(self, name: str, steps: Steps, count: int = 0) -> str:
         """Return a name with its matches replaced.
 
         Parameters:
+            steps: the steps that are left for the name.
             count: how many matches to replace; 0 for all.
-        """
-        return self._pattern.sub(lambda match: "".join(self._expand(match)), name, count=count)
 
-    def _expand(self, match: re.Match[str]) -> Iterator[str]:
+        Raises:
+            TooManyStepsError: no steps are left.
+        """
+        return self._pattern.replace(name, lambda match: "".join(self._expand(match)), steps, count)
+
+    def _expand(self, match: Match) -> Iterator[str]:
         """Yield the parts of the replacement, with the groups that it refers to."""
         end = 0
         for reference in _REFERENCE.finditer(self._text):
@@ -84,7 +94,7 @@ class Replacement:
             else:
                 # Digits that make the number too large follow the group as text; a group that does not exist is text.
                 digits = reference["number"]
-                length = len(digits)
+                length = min(len(digits), _MOST_DIGITS)
                 while length > 1 and int(digits[:length]) > self._pattern.groups:
                     length -= 1
                 number = int(digits[:length])

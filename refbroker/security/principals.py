@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 from kclient.errors import ConfigError
+from refbroker.security.bounded_regex import BoundedRegex, Steps, TooManyStepsError
 from refbroker.security.java_patterns import NAME_LIMIT, Replacement, compile_pattern
 
 _SETTING = "ssl.principal.mapping.rules"
@@ -45,14 +46,14 @@ class NoMatchingRuleError(Exception):
 class _Rule(NamedTuple):
     """A pattern for the whole subject and what replaces it; `case` is L for lower case, U for upper case or empty."""
 
-    pattern: re.Pattern[str]
+    pattern: BoundedRegex
     replacement: Replacement
     case: str
 
-    def apply(self, subject: str) -> str | None:
-        if self.pattern.fullmatch(subject) is None:
+    def apply(self, subject: str, steps: Steps) -> str | None:
+        if self.pattern.fullmatch(subject, steps) is None:
             return None
-        name = self.replacement.apply(subject)
+        name = self.replacement.apply(subject, steps)
         return {"L": name.lower, "U": name.upper}.get(self.case, lambda: name)()
 
 
@@ -77,14 +78,20 @@ class PrincipalMapper:
             subject: the subject's distinguished name.
 
         Raises:
-            NoMatchingRuleError: no rule applies, or the name is too long.
+            NoMatchingRuleError: no rule applies, the name is too long, or matching it takes too many steps.
         """
         if len(subject) > NAME_LIMIT:
             raise NoMatchingRuleError(f"the subject of the certificate has more than {NAME_LIMIT} characters")
-        for rule in self._rules:
-            name = subject if isinstance(rule, str) else rule.apply(subject)
-            if name is not None:
-                return Principal(USER_TYPE, name)
+        steps = Steps()
+        try:
+            for rule in self._rules:
+                name = subject if isinstance(rule, str) else rule.apply(subject, steps)
+                if name is not None:
+                    return Principal(USER_TYPE, name)
+        except TooManyStepsError:
+            raise NoMatchingRuleError(
+                f'ssl.principal.mapping.rules={self._text} takes too long for "{subject}"; simplify its repetitions'
+            ) from None
         raise NoMatchingRuleError(f'no rule of ssl.principal.mapping.rules={self._text} applies to "{subject}"')
 
 

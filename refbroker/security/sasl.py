@@ -83,7 +83,7 @@ class State(enum.Enum):
 class Event(enum.Enum):
     """The events that change the state."""
 
-    VERSIONS = "ApiVersions"
+    VERSIONS = "ApiVersions was answered"
     MECHANISM = "a mechanism was chosen"
     LOG_IN = "the user was verified"
     FAIL = "the user was refused"
@@ -189,7 +189,13 @@ class Authenticator:
         if api_key not in _ALLOWED[self._state]:
             missing = "logged in again" if self._state is State.REAUTHENTICATE else "logged in"
             raise IllegalSaslStateError(f"a request of API {api_key} from a client that has not {missing}")
-        if api_key == _API_VERSIONS:
+
+    def on_versions(self) -> None:
+        """Record that the client has received the versions of this broker's APIs, for which it may ask only once.
+
+        A client that has asked in a version that this broker lacks may ask again.
+        """
+        if self._state is State.HANDSHAKE_OR_VERSIONS:
             self._change(Event.VERSIONS)
 
     def _check_session(self, ends_ms: int) -> None:
@@ -394,7 +400,7 @@ def plain_server(users: Mapping[str, Secret]) -> Server:
         raise SaslAuthenticationError("Authentication failed: password not specified")
     expected = users.get(user)
     # Compare in any case, so that the time does not tell who exists.
-    known = (expected or Secret("\0")).reveal().encode()
+    known = (expected or Secret("\0")).reveal().encode(errors="surrogatepass")
     if not hmac.compare_digest(known, password.encode()):
         raise SaslAuthenticationError("Authentication failed: Invalid username or password")
     if authorization not in ("", user):

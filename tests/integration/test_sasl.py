@@ -16,14 +16,17 @@ from kclient.errors import (
     KafkaTimeoutError,
     SaslAuthenticationError,
     UnsupportedSaslMechanismError,
+    UnsupportedVersionError,
 )
 from kclient.protocol.frames import encode_request
+from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kclient.security.scram import MECHANISMS
 from refbroker.metadata.scram import credential_record
 from refbroker.testing import RefBroker
 from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
+from tests.support.wire import Wire
 
 pytestmark = pytest.mark.refbroker_only
 
@@ -116,6 +119,16 @@ def test_a_client_with_sasl_learns_that_the_listener_has_none(refbroker: RefBrok
     options: dict[str, Any] = {**refbroker.client_options, **login, "security_protocol": "SASL_PLAINTEXT"}
     with Admin(**options) as admin, pytest.raises(IllegalSaslStateError, match="the listener has no SASL"):
         admin.list_topics()
+
+
+@pytest.mark.refbroker(sasl=USERS)
+def test_a_client_may_ask_for_versions_again_after_one_that_the_broker_lacks(refbroker: RefBroker) -> None:
+    with Wire(refbroker.bootstrap_servers) as wire:
+        newer = struct.pack(">hhih", ApiVersionsRequest.api_key, 77, 1, -1) + b"\0\2x\2y\0"
+        wire.write(len(newer).to_bytes(4) + newer)
+        assert ApiVersionsResponse.decode(wire.read_frame()[4:], 0).error_code == UnsupportedVersionError.code
+        assert wire.ask(ApiVersionsRequest(), 0).error_code == 0
+        assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
 
 
 def test_each_listener_has_its_own_users() -> None:

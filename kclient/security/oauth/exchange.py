@@ -19,11 +19,12 @@ T = TypeVar("T")
 _SEPARATOR = "\x01"
 _ACKNOWLEDGE = b"\x01"
 """What a client sends after the broker has told it the error."""
-_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+# Possessive, because an attempt to match otherwise takes memory for each character.
+_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++"
 _FIRST = re.compile(
-    rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01", re.ASCII
+    rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]++=[\x21-\x7e \t\r\n]++\x01)*+)\x01", re.ASCII
 )
-_AUTH = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)", re.ASCII)
+_AUTH = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]++=*+)", re.ASCII)
 
 
 class ClientMessage(NamedTuple):

@@ -183,6 +183,10 @@ def test_a_jaas_config_says_who_logs_in(mechanism: str, jaas: str, login: tuple[
         ({"sasl_mechanism": "PLAIN", "sasl_kerberos_service_name": "kafka"},
          "sasl_kerberos_service_name has no effect with sasl_mechanism=PLAIN"),
         ({"sasl_mechanism": "PLAIN"}, "needs sasl_username and sasl_password, or sasl_jaas_config"),
+        (
+            {"sasl_mechanism": "PLAIN", "sasl_username": "a", "sasl_password": "\udc80"},
+            "the user or the password of SASL contains a NUL character, or bytes that are not UTF-8",
+        ),
         ({"sasl_mechanism": "PLAIN", "sasl_username": "a"}, "needs sasl_username and sasl_password"),
         ({"sasl_mechanism": "PLAIN", "sasl_username": "a", "sasl_jaas_config": "x"}, "only one of sasl_jaas_config"),
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": f"{SCRAM_MODULE} required;"},
@@ -190,7 +194,7 @@ def test_a_jaas_config_says_who_logs_in(mechanism: str, jaas: str, login: tuple[
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": f"{PLAIN_MODULE} required username=a;"},
          "sasl_jaas_config needs the options username and password"),
     ],
-    ids=["no mechanism", "case", "no service", "other mechanism", "no user", "no password", "both", "module",
+    ids=["no mechanism", "case", "no service", "other mechanism", "no user", "text", "no password", "both", "module",
          "no password in jaas"],
 )  # fmt: skip
 def test_options_that_cannot_log_in_are_refused(options: dict[str, Any], text: str) -> None:

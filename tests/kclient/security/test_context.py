@@ -12,6 +12,7 @@ import pytest
 
 from kclient.config import AdminConfig
 from kclient.errors import ConfigError
+from kclient.security import stores
 from kclient.security.context import ContextSource, make_context, openssl_name
 from kclient.security.secret import Secret
 from kclient.security.settings import TlsSettings
@@ -93,6 +94,29 @@ def test_a_keystore_that_cannot_be_used_is_named_without_its_content(
     assert str(store) in str(caught.value)
     assert caught.value.__cause__ is None
     assert not [line for line in KEY.splitlines() if len(line) > 40 and line in str(caught.value)]
+
+
+def test_comments_of_a_truststore_may_have_any_letters(tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    pem = f"# Főtanúsítvány\n{pki.authority_pem()}"
+    path.write_text(pem, "utf-8")
+    assert subjects(context(truststore_location=str(path))) == 1
+    assert subjects(context(truststore_certificates=pem)) == 1
+
+
+def test_a_password_that_would_take_minutes_to_check_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = pki.certificate("client")
+    pkcs12 = pki.write_pkcs12(tmp_path / "own.p12", own)
+    pem = tmp_path / "own.pem"
+    pem.write_text(own.chain + pki.encrypted_key(own.key))
+    password = Secret(pki.PASSWORD)
+    monkeypatch.setattr(stores, "ITERATIONS_LIMIT", 1000)
+    for path in (pkcs12, pem):
+        with pytest.raises(ConfigError, match="takes more than 1000 iterations to check") as caught:
+            context(keystore_location=str(path), keystore_password=password, key_password=password)
+        assert str(path) in str(caught.value)
 
 
 def test_a_store_that_does_not_exist_is_named(tmp_path: Path) -> None:

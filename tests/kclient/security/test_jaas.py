@@ -27,9 +27,10 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
             {"username": "alice", "password": "x;y=z"},
         ),
         (f'{PLAIN} optional a="q\\"u\\\\o" /* b="c" */ d = "\\n";', {"a": 'q"u\\o', "d": "\n"}),
+        (f"{PLAIN} required a='==' b=\"=;\" c=\"=\" d=';';", {"a": "==", "b": "=;", "c": "=", "d": ";"}),
         (f"{PLAIN} required;", {}),
     ],
-    ids=["quoted", "words", "escapes", "none"],
+    ids=["quoted", "words", "escapes", "signs", "none"],
 )
 def test_options_of_a_module(text: str, options: dict[str, str]) -> None:
     assert parse(text) == ("PlainLoginModule", options)

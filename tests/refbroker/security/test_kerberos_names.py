@@ -78,3 +78,9 @@ def test_malformed_rules_are_refused_at_the_start(rule: str, text: str) -> None:
 @pytest.mark.parametrize("principal", ["a/b/c@R", "a@b@c", "a" * (NAME_LIMIT + 1)], ids=["three", "realms", "long"])
 def test_a_malformed_principal_has_no_name(principal: str) -> None:
     assert user(principal, "DEFAULT", "RULE:[1:x]") is None
+
+
+def test_a_pattern_that_backtracks_too_much_refuses_the_principal() -> None:
+    names = KerberosNames(["RULE:[1:$1](a*a*a*a*a*b)", "DEFAULT"], REALM)
+    with pytest.raises(NoMatchingRuleError, match=r"takes too long for .*; simplify its repetitions"):
+        names.user(f"{'a' * 400}@{REALM}")

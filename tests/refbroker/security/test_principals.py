@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kclient.errors import ConfigError
+from refbroker.security import bounded_regex
 from refbroker.security.java_patterns import NAME_LIMIT
 from refbroker.security.principals import ANONYMOUS, NoMatchingRuleError, PrincipalMapper
 from tests.support.golden_data import golden_rows
@@ -46,6 +47,9 @@ def test_the_first_rule_that_applies_makes_the_name(rules: str, name: str) -> No
         ("RULE:.*/$1/", r"'\$1' is no group"),
         ("RULE:(.*)/${name}/", r"'\$\{name\}' is no group"),
         ("RULE:(.*)/$x/", r"'\$' is no group"),
+        pytest.param("RULE:.*/$" + "0" * 5000 + "1/", r"' is no group", id="a number of 5,001 digits"),
+        ("RULE:[[a]]/x/", "Possible nested set"),
+        ("RULE:(a{1,999}){1,999}/x/", "too large; use fewer or smaller counted repetitions"),
     ],
 )
 def test_malformed_rules_are_refused_at_the_start(rules: str, text: str) -> None:
@@ -56,6 +60,33 @@ def test_malformed_rules_are_refused_at_the_start(rules: str, text: str) -> None
 def test_a_very_long_subject_is_refused_before_any_pattern() -> None:
     with pytest.raises(NoMatchingRuleError, match="more than 4096 characters"):
         PrincipalMapper(r"RULE:(a|a)*b/x/").principal("a" * (NAME_LIMIT + 1))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "subject"),
+    [
+        ("(a|a)*b", "a" * 40),
+        ("(a+)+b", "a" * 40),
+        ("(a*)*b", "a" * 40),
+        (r"(\w+|\d+)*b", "1" * 40),
+        ("(.*),(.*),(.*),(.*),(.*),x", "," * 1000),
+        ("CN=(.*?),OU=(.*?),O=(.*?),L=x", "CN=" + "\\,OU=\\,O=\\,L=" * 200),
+    ],
+    ids=["alternatives", "plus", "star", "classes", "commas", "attributes"],
+)
+def test_a_pattern_that_backtracks_too_much_refuses_the_subject(pattern: str, subject: str) -> None:
+    mapper = PrincipalMapper(f"RULE:{pattern}/x/,DEFAULT")
+    with pytest.raises(NoMatchingRuleError, match=r"takes too long for .*; simplify its repetitions"):
+        mapper.principal(subject)
+
+
+def test_usual_rules_take_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_regex, "STEP_LIMIT", 5_000)
+    rules = r"RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),.*$/$1@$2/L,RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/,DEFAULT"
+    mapper = PrincipalMapper(rules)
+    subject = "CN=kafka-1.kafka.svc.cluster.local,OU=Platform Engineering,O=Acme Incorporated,L=Berlin,ST=Berlin,C=DE"
+    assert mapper.principal(subject).name == "kafka-1.kafka.svc.cluster.local@platform engineering"
+    assert mapper.principal(f"OU=x,{subject}").name == "kafka"
 
 
 def test_a_client_without_a_certificate_is_anonymous() -> None:

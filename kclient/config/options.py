@@ -21,7 +21,7 @@ class Option(msgspec.Struct, frozen=True):
 
     `minimum` and `maximum` are inclusive, and `special` is a number outside of these that is allowed as well;
     `choices` lists the only values allowed; `kafka` is the dotted name when it is not simply the Python name
-    with dots.
+    with dots; `secret` keeps a value of the wrong type out of errors.
     """
 
     doc: str
@@ -31,6 +31,7 @@ class Option(msgspec.Struct, frozen=True):
     special: int | None = None
     choices: tuple[Any, ...] = ()
     kafka: str = ""
+    secret: bool = False
 
 
 def milliseconds(doc: str, minimum: int = 0, maximum: int = LONG_MAX) -> Option:
@@ -84,7 +85,8 @@ def check_value(name: str, hint: Any, value: Any) -> None:
         raise ConfigError(f"{name} must be {expected}, not {value!r}")
     # A .properties file written for Java contains names of classes.
     if any(typing.get_origin(kind) is Callable for kind in kinds) and not (value is None or callable(value)):
-        raise ConfigError(f"{name} must be a function or None, not {value!r}")
+        given = f"a value of the type {type(value).__name__}" if option.secret else repr(value)
+        raise ConfigError(f"{name} must be a function or None, not {given}")
     if typing.get_origin(hint.__origin__) is Sequence and (isinstance(value, str) or not isinstance(value, Sequence)):
         raise ConfigError(f"{name} must be a list of objects, not {value!r}")
     if option.choices and value not in option.choices:

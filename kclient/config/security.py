@@ -89,7 +89,8 @@ class SecurityConfig(NetworkConfig, frozen=True, kw_only=True):
         TokenProvider | None,
         Option(
             "Returns a token for OAUTHBEARER, as kclient.OAuthToken or text; a function or a coroutine "
-            "function. It is called in a thread of its own, a coroutine of an async client runs in its event loop."
+            "function. It is called in a thread of its own, a coroutine of an async client runs in its event loop.",
+            secret=True,
         ),
     ] = None
     sasl_oauthbearer_token_endpoint_url: Annotated[

@@ -1,6 +1,6 @@
 """What dump-log does not show of the metadata log: the keys and salts of users, and passwords among settings.
 
-Kafka's own tool shows them.
+An unknown setting of a broker may be a password, such as the users of PLAIN on a listener. Kafka's own tool shows all.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from kclient.protocol.fields import fields_of
 from kclient.protocol.messages.records.metadata_log import ConfigRecord
 from kclient.security.secret import MASK
 from refbroker.dump.kafka_json import camel_case
-from refbroker.settings.dynamic import base_name, broker_setting
-from refbroker.settings.values import Type
+from refbroker.metadata.image import BROKER_RESOURCE
+from refbroker.settings.dynamic import broker_setting
 
 
 def hide_secrets(record: Message, data: dict[str, Any]) -> dict[str, Any]:
@@ -22,7 +22,9 @@ def hide_secrets(record: Message, data: dict[str, Any]) -> dict[str, Any]:
     Parameters:
         data: the JSON with them.
     """
-    if isinstance(record, ConfigRecord) and broker_setting(base_name(record.name)).type is not Type.PASSWORD:
+    if isinstance(record, ConfigRecord) and not (
+        record.resource_type == BROKER_RESOURCE and broker_setting(record.name).sensitive
+    ):
         return data
     hidden = {camel_case(field.name) for field in fields_of(type(record)) if field.secret}
     return {name: MASK if name in hidden and value else value for name, value in data.items()}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kclient.errors import ConfigError
 from kclient.security.jaas import JaasModule, parse_jaas
-from kclient.security.oauth.urls import check_url, file_of
+from kclient.security.oauth.urls import check_url, file_of, shown_url
 from kclient.security.sasl import OAUTHBEARER
 from kclient.security.secret import Secret
 from refbroker.config import BrokerConfig
@@ -97,7 +97,7 @@ class OAuthListener:
             raise ConfigError(f"{self._name(_HANDLER)} needs {_KEYS}")
         check_url(url, _KEYS)
         path = file_of(url)
-        return KeySet(_http(url) if path is None else _file(path), url, self._clock)
+        return KeySet(_http(url) if path is None else _file(path), shown_url(url), self._clock)
 
     def _signed(self, keys: KeySet) -> SignedTokens:
         names = ClaimNames(

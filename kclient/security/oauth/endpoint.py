@@ -8,6 +8,7 @@ HTTP is allowed on the loopback interface only. Proxies are those of the environ
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import urllib.error
 import urllib.request
@@ -17,11 +18,15 @@ from urllib.parse import urlencode
 
 from kclient.errors import ConfigError, OAuthTokenError, SaslAuthenticationError
 from kclient.security.oauth.tokens import OAuthToken
+from kclient.security.oauth.urls import shown_url
+from kclient.security.secret import MASK
 
 _LIMIT = 1 << 20
 """Bytes of a response."""
 _SHOWN = 500
-"""Characters of an error that is not the JSON of OAuth."""
+"""Characters of an error that are shown."""
+_SIGNED = re.compile(r"[\w-]{8,}\.[\w-]{8,}\.[\w-]*", re.ASCII)
+"""What looks like a JSON Web Token."""
 _REFUSALS = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505})
 """The status codes that another attempt does not change (Kafka's list)."""
 
@@ -59,13 +64,13 @@ class Endpoint(NamedTuple):
         except urllib.error.HTTPError as error:
             with error:
                 reason = _described(error.read(_LIMIT))
-            text = f"{self.url} answered with status {error.code}{reason}"
+            text = f"{shown_url(self.url)} answered with status {error.code}{reason}"
             raise (SaslAuthenticationError if error.code in _REFUSALS else OAuthTokenError)(text) from None
         except (OSError, ValueError) as error:
             cause = error.reason if isinstance(error, urllib.error.URLError) else error
-            raise OAuthTokenError(f"{self.url} could not be reached: {cause}") from None
+            raise OAuthTokenError(f"{shown_url(self.url)} could not be reached: {cause}") from None
         if len(body) > _LIMIT:
-            raise OAuthTokenError(f"{self.url} answered with more than {_LIMIT} bytes")
+            raise OAuthTokenError(f"{shown_url(self.url)} answered with more than {_LIMIT} bytes")
         return body
 
 
@@ -78,11 +83,13 @@ def token_of(body: bytes, url: str, extensions: Mapping[str, str]) -> OAuthToken
     """Return the token in the response of a token endpoint.
 
     Parameters:
+        url: the address of the endpoint, for errors.
         extensions: SASL extensions to send with it.
 
     Raises:
         OAuthTokenError: the response has no token.
     """
+    url = shown_url(url)
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -99,14 +106,14 @@ def token_of(body: bytes, url: str, extensions: Mapping[str, str]) -> OAuthToken
 
 
 def _described(body: bytes) -> str:
-    """Return the error of an OAuth response (RFC 6749, section 5.2), which has no secrets."""
+    """Return the error of an OAuth response (RFC 6749, section 5.2), or the text of another one."""
     try:
         found = json.loads(body)
         names = ("error", "error_description", "errorCode", "errorSummary")
         told = {name: found[name] for name in names if isinstance(found.get(name), str)}
     except (ValueError, AttributeError, RecursionError):
         told = {}
-    if told:
-        return ": " + ", ".join(told.values())
-    text = body[:_SHOWN].decode(errors="replace").strip()
-    return f": {text}" if text.isprintable() and text else ""
+    text = ", ".join(told.values()) or body.decode(errors="replace").strip()
+    # Some endpoints repeat what they were asked, which may contain an assertion.
+    shown = _SIGNED.sub(MASK, text)[:_SHOWN]
+    return f": {shown}" if shown.isprintable() and shown else ""

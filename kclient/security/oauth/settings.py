@@ -17,7 +17,7 @@ from kclient.errors import ConfigError, OAuthTokenError
 from kclient.security.oauth.assertions import ALGORITHMS, AssertionSettings
 from kclient.security.oauth.source import RefreshPolicy
 from kclient.security.oauth.tokens import OAuthToken, check_extensions, unsecured_token
-from kclient.security.oauth.urls import check_url, file_of
+from kclient.security.oauth.urls import check_url, file_of, shown_url
 from kclient.security.secret import Secret
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ class OAuthSettings(NamedTuple):
             return "the token of sasl_oauth_token_provider"
         if self.unsecured is not None:
             return f"the unsecured token of {self.unsecured.get('sub')!r}"
-        return f"the client {self.client_id!r}" if self.client_id else f"the token of {self.token_endpoint_url}"
+        url = self.token_endpoint_url or ""
+        return f"the client {self.client_id!r}" if self.client_id else f"the token of {shown_url(url)}"
 
     @property
     def options(self) -> str:

@@ -23,6 +23,8 @@ RETRIEVER = "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 TOKEN = unsecured_token({"sub": "alice", "exp": 4_000_000_000})
 SECRET = "p@ss word"
+CODE = "correct-horse"
+ASSERTION = f"{TOKEN}c2lnbmF0dXJl"
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +131,8 @@ def test_the_grant_jwt_bearer_posts_an_assertion(provider: OAuthProvider, tmp_pa
         (401, b'{"error":"invalid_client","error_description":"unknown"}', SaslAuthenticationError,
          "answered with status 401: invalid_client, unknown$"),
         (400, b"no JSON", SaslAuthenticationError, "answered with status 400: no JSON$"),
+        (400, f"got assertion={ASSERTION}&x".encode(), SaslAuthenticationError, r"got assertion=\[hidden\]&x$"),
+        (400, f'{{"error":"bad {ASSERTION}"}}'.encode(), SaslAuthenticationError, r"bad \[hidden\]$"),
         (503, b"", OAuthTokenError, "answered with status 503$"),
         (302, b"", OAuthTokenError, "answered with status 302$"),
         (200, b"<html>", OAuthTokenError, "something other than JSON"),
@@ -137,7 +141,8 @@ def test_the_grant_jwt_bearer_posts_an_assertion(provider: OAuthProvider, tmp_pa
         (200, b'{"access_token":"a b"}', OAuthTokenError, "a token that cannot be sent"),
         (200, b" " * (2 << 20), OAuthTokenError, "more than 1048576 bytes"),
     ],
-    ids=["refused", "no json", "down", "redirect", "html", "list", "no token", "no bearer token", "long"],
+    ids=["refused", "no json", "echo", "echo in json", "down", "redirect", "html", "list", "no token",
+         "no bearer token", "long"],
 )  # fmt: skip
 def test_what_an_endpoint_answers_instead_of_a_token_is_reported(
     provider: OAuthProvider, status: int, body: bytes, kind: type[KafkaError], text: str
@@ -146,6 +151,27 @@ def test_what_an_endpoint_answers_instead_of_a_token_is_reported(
     with pytest.raises(kind, match=text) as caught:
         fetch(**credentials(provider))
     assert SECRET not in str(caught.value)
+
+
+def test_an_address_is_shown_without_what_may_be_secret() -> None:
+    with oauth_provider() as gone:
+        pass
+    for url in (f"{gone.token_url}?code={CODE}", f"{gone.token_url}#{CODE}"):
+        with pytest.raises(OAuthTokenError, match=f"{gone.token_url} could not be reached") as failed:
+            fetch(**credentials(gone) | {"sasl_oauthbearer_token_endpoint_url": url})
+        assert CODE not in str(failed.value)
+        assert CODE not in OAuthSettings(token_endpoint_url=url).who
+    for url in (f"https//u:{CODE}@host", f"ftp://{CODE}@host/", f"http://host/?code={CODE}", f"https://?{CODE}"):
+        with pytest.raises(ConfigError) as refused:
+            config(**credentials(gone) | {"sasl_oauthbearer_token_endpoint_url": url})
+        assert CODE not in str(refused.value)
+
+
+def test_a_token_in_place_of_a_function_is_not_shown() -> None:
+    with pytest.raises(
+        ConfigError, match="sasl_oauth_token_provider must be a function or None, not a value of the type str"
+    ):
+        config(sasl_oauth_token_provider=TOKEN)
 
 
 def test_an_endpoint_that_is_not_there_is_named() -> None:

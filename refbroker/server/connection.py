@@ -195,7 +195,7 @@ class Connection(asyncio.BufferedProtocol):
             self._buffer[:used] = self._buffer[self._start : self._end]
             self._start, self._end = 0, used
         size = len(self._buffer)
-        if self._needed > size or used == size:
+        if used == size or size < min(self._needed, FIRST_GROWTH):
             wanted = max(self._needed, used + 1)
             grown = bytearray(min(max(wanted, SMALL_BUFFER), max(2 * used, FIRST_GROWTH)))
             grown[:used] = memoryview(self._buffer)[:used]

@@ -39,6 +39,14 @@ def test_the_first_rule_that_applies_makes_the_name(rules: str, name: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("pattern", "name"),
+    [(".*?", "-a-b-"), ("b?.*?", "-a--"), (".*", "--"), ("(a|b)*?", "-a-b-"), ("ab", "-")],
+)
+def test_no_match_begins_where_an_empty_one_ends(pattern: str, name: str) -> None:
+    assert PrincipalMapper(f"RULE:{pattern}/-/").principal("ab").name == name
+
+
+@pytest.mark.parametrize(
     ("rules", "text"),
     [
         ("ALICE", "'ALICE' must be DEFAULT or RULE"),

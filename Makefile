@@ -84,7 +84,7 @@ interop: $(VENV)/.interop ## real Apache Kafka, its Java tools and other clients
 	@$(PYTEST) tests/integration --broker=kafka3 $(ARGS)
 
 security-diff: $(VENV)/.interop ## Apache Kafka and refbroker decide alike; SEEDS=1000 random sets of ACLs (needs java and mvn)
-	@KCLIENT_SECURITY_SEEDS=$(or $(SEEDS),1000) $(PYTEST) tests/interop/test_authorizer_differences.py -s --timeout=3600 $(ARGS)
+	@KCLIENT_SECURITY_SEEDS=$(or $(SEEDS),1000) $(PYTEST) tests/interop/test_authorizer_differences.py -s $(ARGS)
 
 spark: $(SPARKVENV)/.spark ## PySpark's data source, in an environment with PySpark (needs java)
 	@$(SPARKVENV)/bin/python -m pytest tests/spark $(ARGS)

@@ -29,9 +29,7 @@ def handle(context: Context[MetadataServices], request: DescribeClientQuotasRequ
     for (entity, key), record in context.broker.image.quotas.items():
         if wanted.matches(entity):
             found.setdefault(entity, {})[key] = record.value
-    return DescribeClientQuotasResponse(
-        error_message=None, entries=[_entry(entity, values) for entity, values in found.items()]
-    )
+    return DescribeClientQuotasResponse(entries=[_entry(entity, values) for entity, values in found.items()])
 
 
 def _entry(entity: Entity, values: dict[str, float]) -> Entry:

@@ -1,8 +1,8 @@
-"""Random ACLs, and a request of every API, for two brokers that must decide alike.
+"""A random request of every API, for two brokers that must decide alike.
 
 No request changes anything permanently when it is allowed: it only validates, is about something that is missing, or
-sets what is set already. So brokers with the same topics stay alike. Elsewhere: the comparison
-(`test_authorizer_differences`).
+sets what is set already. So brokers with the same topics stay alike. Elsewhere: random ACLs
+(`random_acls`), the outcomes to expect (`authorized_outcomes`), and the comparison (`test_authorizer_differences`).
 """
 
 from __future__ import annotations
@@ -13,94 +13,21 @@ from typing import Any
 from uuid import UUID
 
 from kclient.protocol import API_NAMES, Message, request_type
-from kclient.protocol.acls import AclOperation, AclPermissionType, AclResourceType, PatternType
-from kclient.protocol.messages.create_acls import CreateAclsRequest
+from tests.interop.random_acls import GROUPS, LIVE_GROUP, MISSING, OWNERS, TOPICS, TRANSACTIONAL_IDS
 from tests.support.broker_harness import batch
 
-TOPICS = ("app.bills", "app.orders", "web.hits")
-"""The topics that exist."""
-MISSING = ("app.none", "other")
-GROUPS = ("app.group", "web.group")
-TRANSACTIONAL_IDS = ("app.writer", "web.writer")
-USERS = ("alice", "bob")
-CLUSTER = "kafka-cluster"
-OWNERS = ("User:alice", "User:bob", "User:carol")
-"""The owners of delegation tokens, one for each."""
-TOKENS = tuple(f"token of {owner}" for owner in OWNERS)
-"""What stands for the ids of these tokens, which brokers choose."""
-
-_NAMES = {
-    AclResourceType.TOPIC: (*TOPICS, *MISSING),
-    AclResourceType.GROUP: GROUPS,
-    AclResourceType.CLUSTER: (CLUSTER,),
-    AclResourceType.TRANSACTIONAL_ID: TRANSACTIONAL_IDS,
-    AclResourceType.DELEGATION_TOKEN: TOKENS,
-    AclResourceType.USER: OWNERS,
-}
-_PREFIXES = ("app", "app.", "web", "o")
-_USER_PREFIXES = ("User:", "User:a", "Us", "b")
-_OPERATIONS = {
-    AclResourceType.TOPIC: "READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS ALL",
-    AclResourceType.GROUP: "READ DELETE DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS ALL",
-    AclResourceType.CLUSTER: "CREATE DELETE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS "
-    "IDEMPOTENT_WRITE ALL",
-    AclResourceType.TRANSACTIONAL_ID: "DESCRIBE WRITE ALL",
-    AclResourceType.DELEGATION_TOKEN: "DESCRIBE ALL",
-    AclResourceType.USER: "CREATE_TOKENS DESCRIBE_TOKENS ALL",
-}
 # Kinds of resources for settings: topics, brokers, loggers, client metrics and groups.
 _CONFIG_KINDS = {2: (*TOPICS, *MISSING), 4: ("1",), 8: ("1",), 16: ("metrics",), 32: GROUPS}
 
 
-def random_acls(rng: random.Random) -> list[CreateAclsRequest.AclCreation]:
-    """Return ACLs for single operations, and now and then one for everything of a type, so that much is allowed."""
-    acls = [_random_acl(rng) for _ in range(rng.randint(0, 25))]
-    acls += [
-        CreateAclsRequest.AclCreation(
-            resource_type=resource_type,
-            resource_name=CLUSTER if resource_type is AclResourceType.CLUSTER else "*",
-            resource_pattern_type=PatternType.LITERAL,
-            principal=f"User:{rng.choice(USERS)}",
-            host="*",
-            operation=AclOperation.ALL,
-            permission_type=AclPermissionType.ALLOW,
-        )
-        for resource_type in _NAMES
-        if rng.random() < 0.4
-    ]
-    return acls
-
-
-def _random_acl(rng: random.Random) -> CreateAclsRequest.AclCreation:
-    resource_type = rng.choice(list(_NAMES))
-    pattern, name = PatternType.LITERAL, rng.choice((*_NAMES[resource_type], "*"))
-    if resource_type is AclResourceType.CLUSTER:
-        name = CLUSTER
-    elif rng.random() < 0.3:
-        prefixes = _USER_PREFIXES if resource_type is AclResourceType.USER else _PREFIXES
-        pattern, name = PatternType.PREFIXED, rng.choice(prefixes)
-    operation = AclOperation[rng.choice(_OPERATIONS[resource_type].split())]
-    denies = rng.random() < 0.25
-    return CreateAclsRequest.AclCreation(
-        resource_type=resource_type,
-        resource_name=name,
-        resource_pattern_type=pattern,
-        principal=rng.choice([*(f"User:{user}" for user in USERS), "User:*"]),
-        host=rng.choice(["*", "*", "127.0.0.1", "10.0.0.1"]),
-        operation=operation,
-        permission_type=AclPermissionType.DENY if denies else AclPermissionType.ALLOW,
-    )
-
-
-def random_request(rng: random.Random, api: str, version: int, ids: dict[str, UUID], log_dir: str) -> Message | None:
-    """Return a request of an API, None for those that need no permission.
+def random_request(rng: random.Random, api: str, version: int, ids: dict[str, UUID], log_dir: str) -> Message:
+    """Return a request of an API.
 
     Parameters:
         ids: the broker's ids of its topics.
         log_dir: the broker's data directory.
     """
-    make = _MAKERS.get(api)
-    return None if make is None else make(_Choice(rng, version, ids, log_dir))
+    return _MAKERS[api](_Choice(rng, version, ids, log_dir))
 
 
 class _Choice:
@@ -148,7 +75,7 @@ def _produce(choice: _Choice) -> Message:
     records = batch(b"v", is_transactional=transactional, **header) if transactional else batch(b"v")
     return _new(
         "Produce",
-        acks=1,
+        acks=0 if choice.rng.random() < 0.2 else 1,
         timeout_ms=1000,
         transactional_id=choice.transactional_id if transactional else None,
         topic_data=[
@@ -502,7 +429,7 @@ _MAKERS: dict[str, Callable[[_Choice], Message]] = {
     "ListPartitionReassignments": lambda choice: _new("ListPartitionReassignments"),
     "OffsetDelete": lambda choice: _new(
         "OffsetDelete",
-        group_id="app.gone",
+        group_id=choice.rng.choice(("app.gone", choice.group)),
         topics=[
             _of(
                 "OffsetDelete",
@@ -556,7 +483,7 @@ _MAKERS: dict[str, Callable[[_Choice], Message]] = {
     "ListTransactions": lambda choice: _new("ListTransactions"),
     "ConsumerGroupHeartbeat": _heartbeat,
     "ConsumerGroupDescribe": lambda choice: _new(
-        "ConsumerGroupDescribe", group_ids=list(GROUPS), include_authorized_operations=True
+        "ConsumerGroupDescribe", group_ids=[*GROUPS, LIVE_GROUP], include_authorized_operations=True
     ),
     "ListConfigResources": lambda choice: _new("ListConfigResources"),
     "DescribeTopicPartitions": lambda choice: _new(

@@ -25,7 +25,7 @@ from kclient.admin import (
 )
 from kclient.errors import AdminError
 from refbroker.testing import RefBroker
-from tests.interop.test_authorizer_differences import SETTINGS, AuthorizingKafka
+from tests.interop.authorizing import SETTINGS, AuthorizingKafka
 from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
 

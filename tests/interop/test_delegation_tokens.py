@@ -24,7 +24,7 @@ from kclient.errors import (
 )
 from kclient.security.scram import MECHANISMS
 from refbroker.testing import RefBroker
-from tests.interop.test_authorizer_differences import LISTENER, SETTINGS, AuthorizingKafka
+from tests.interop.authorizing import LISTENER, SETTINGS, AuthorizingKafka
 from tests.interop.token_plays import TokenPlay, play, play_without_key
 from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until

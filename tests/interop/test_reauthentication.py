@@ -7,7 +7,7 @@ from typing import Any
 
 from kclient import Producer
 from refbroker.testing import RefBroker
-from tests.interop.test_authorizer_differences import LISTENER, SETTINGS, AuthorizingKafka
+from tests.interop.authorizing import LISTENER, SETTINGS, AuthorizingKafka
 from tests.support import clock
 from tests.support.kafka.tools import JavaTools
 from tests.support.patience import ANSWER

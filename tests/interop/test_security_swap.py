@@ -25,7 +25,7 @@ from kclient.admin import (
     ScramUpsertion,
 )
 from refbroker.testing import RefBroker
-from tests.interop.test_authorizer_differences import LISTENER, SETTINGS, AuthorizingKafka
+from tests.interop.authorizing import LISTENER, SETTINGS, AuthorizingKafka
 from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
+import random
 import re
+import socket
 import ssl
 from collections.abc import Callable
 from functools import cache
@@ -16,7 +19,12 @@ import pytest
 
 from kclient import Admin, Producer
 from kclient.protocol.messages.api_versions import ApiVersionsRequest
+from kclient.protocol.messages.create_topics import CreateTopicsRequest
+from kclient.protocol.messages.metadata import MetadataRequest
+from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from refbroker.broker import Broker
+from refbroker.runtime import limited_log
 from refbroker.runtime.file_limit import file_limit, raise_file_limit
 from refbroker.server import connection, pending_connections, tls
 from refbroker.server.connection import Connection
@@ -214,3 +222,43 @@ def test_who_finishes_nothing_is_closed_in_time(
                 continue
         wait_until(lambda: pending(kafka) == 0)
     assert line in caplog.text
+
+
+REQUESTS = [
+    frame(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")]), 12),
+    frame(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1)]), 7),
+    frame(SaslHandshakeRequest(mechanism="PLAIN"), 1),
+    frame(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wonder"), 2),
+    frame(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4),
+]
+
+
+def mutated(rng: random.Random, data: bytes) -> bytes:
+    found = bytearray(data * rng.randint(1, 2))
+    for _ in range(rng.randint(1, 8)):
+        at = rng.randrange(len(found))
+        # The first bytes are the size of the request, its API and its version.
+        found[rng.randrange(8) if rng.random() < 0.5 else at] = rng.randrange(256)
+    return bytes(found)
+
+
+@pytest.mark.parametrize("name", ["half-a-handshake", "no-login", "no-request"])
+def test_a_flood_of_mutated_requests_is_a_few_lines(
+    name: str, rng: random.Random, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limited_log, "INTERVAL", 1e9)
+    with RefBroker(**KINDS[name].broker) as kafka:
+        for _ in range(300):
+            with Wire(kafka.bootstrap_servers) as stranger, contextlib.suppress(ConnectionError):
+                stranger.write(mutated(rng, rng.choice(REQUESTS)))
+                stranger.socket.shutdown(socket.SHUT_WR)
+                while stranger.socket.recv(4096):
+                    continue
+        wait_until(lambda: not kafka.call(lambda broker: broker.server.connection_count))
+        lines = [record for record in caplog.records if record.name.startswith("refbroker.server")]
+        # One for each cause, and one for those that are too many.
+        assert 1 <= len(lines) <= limited_log.CAUSES_LIMIT + 1
+        assert all(record.levelno == logging.WARNING and len(record.getMessage()) < 700 for record in lines)
+        assert len(lines) == len([record for record in caplog.records if record.name.startswith("refbroker.")])
+        with Admin(**kafka.client_options) as admin:
+            assert admin.describe_cluster().brokers

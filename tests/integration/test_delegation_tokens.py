@@ -111,7 +111,7 @@ def test_a_token_cannot_make_or_change_tokens(broker: RefBroker, anne: Admin) ->
 
 def test_a_client_that_has_not_logged_in_gets_no_token() -> None:
     with (
-        RefBroker(settings=SETTINGS) as broker,
+        RefBroker(settings=SETTINGS, acls=False) as broker,
         Admin(**broker.client_options) as admin,
         pytest.raises(UnsupportedByAuthenticationError),
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import selectors
@@ -119,7 +120,8 @@ class Shell:
         path = self._directory / "kclient" / "config.toml"
         path.parent.mkdir()
         path.touch(mode=0o600)
-        lines = [f'{option} = "{value}"\n' for option, value in self._options.items()]
+        # A string of JSON is one of TOML.
+        lines = [f"{option} = {json.dumps(value)}\n" for option, value in self._options.items()]
         path.write_text(f"[{name}]\n{''.join(lines)}")
 
     def prepare(self) -> None:

@@ -66,7 +66,10 @@ class Wire:
     def _prepare(self) -> None:
         login, self._login = self._login, None
         if login is not None:
-            self.log_in(*login)
+            try:
+                self.log_in(*login)
+            except ssl.SSLEOFError as error:
+                raise EOFError("the broker closed the connection") from error
 
     def send(self, request: Message, version: int) -> int:
         """Send a request, and return its correlation id."""

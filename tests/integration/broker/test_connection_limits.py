@@ -24,6 +24,8 @@ from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.not_secured("its connections wait, or are closed, before they could log in")
+
 
 def is_served(wire: Wire) -> bool:
     return bool(wire.ask(ApiVersionsRequest(), 0).api_keys)
@@ -203,7 +205,6 @@ def test_the_limit_of_an_address_changes_while_the_broker_runs() -> None:
         assert two.is_closed()
 
 
-@pytest.mark.not_secured("a connection that is held gets no response to its login")
 def test_an_address_that_connects_too_fast_is_held_and_then_closed() -> None:
     with RefBroker() as broker, ExitStack() as stack:
         with Admin(**broker.client_options) as admin:

@@ -67,7 +67,7 @@ KINDS = {
     "half-a-hello": Kind({"tls": True}, lambda: hello()[:100]),
     "half-a-handshake": Kind({"tls": True}, hello),
     "no-login": Kind({"sasl": {"alice": "wonder"}}, lambda: b""),
-    "no-request": Kind({}, lambda: b""),
+    "no-request": Kind({"tls": False}, lambda: b""),
 }
 
 

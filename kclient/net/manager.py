@@ -113,8 +113,12 @@ class Nodes(Protocol):
     def in_flight(self, node: int) -> int:
         """Return the number of requests to this broker without a response."""
 
-    def connection_error(self, node: int) -> KafkaError | None:
-        """Return why the last attempt to connect to this broker failed, while it is not connected."""
+    def connection_error(self, node: int, since: float | None = None) -> KafkaError | None:
+        """Return why the last attempt to connect to this broker failed, while it is not connected.
+
+        Parameters:
+            since: only for an attempt that has begun at this time or later, and has ended.
+        """
 
     def last_error(self) -> KafkaError | None:
         """Return why connecting failed the last time, while no broker is connected. Any thread."""

@@ -114,11 +114,13 @@ class ClusterNodes(Nodes):
         link = self._links.get(node)
         return 0 if link is None else link.load
 
-    def connection_error(self, node: int) -> KafkaError | None:
+    def connection_error(self, node: int, since: float | None = None) -> KafkaError | None:
         """See Nodes."""
         link = self._links.get(node)
         if link is None:
             return unknown_broker(node)
+        if since is not None and (link.is_trying or link.trying_since < since):
+            return None
         return None if link.state is LinkState.READY else link.error
 
     def api_version(self, node: int, request_type: type[Message]) -> int | None:

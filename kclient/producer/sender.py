@@ -144,6 +144,9 @@ class Sender(Manager):
     def _drain(self, node: int, queues: list[Queue], requests: list[Request], now: float) -> float:
         """Make as many requests for a broker as may be sent; return when to check again."""
         if not self._nodes.ready(node, now):
+            failed = [queue for queue in queues if self._settlement.fail_refused(queue, node)]
+            if failed:
+                return now
             self._load.broker_is_stuck(node, now)
             self._load.weigh(queues, now)
             if node not in self._metadata.cluster.brokers:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from kclient.config import ProducerConfig
 from kclient.errors import (
+    AuthenticationError,
     BrokerError,
     InvalidRecordError,
     KafkaError,
@@ -181,6 +182,24 @@ class Settlement:
             self.expire(queue.ready.popleft())
             expired = True
         return expired
+
+    def fail_refused(self, queue: Queue, leader: int) -> bool:
+        """Fail the batches of a queue if the leader has refused this client since they were made.
+
+        Each has waited for one attempt to connect, so that the batches after it are sent once the client may log in.
+
+        Returns:
+            Whether there were any.
+        """
+        failed = False
+        while True:
+            since = queue.ready[0].created if queue.ready else queue.open_since()
+            error = None if since < 0.0 else self._nodes.connection_error(leader, since)
+            if not isinstance(error, AuthenticationError):
+                return failed
+            if queue.ready or queue.seal():
+                self.give_up(queue.ready.popleft(), error)
+                failed = True
 
     def fail_waiting(self, error: BaseException) -> None:
         """Fail every batch that is in no request."""

@@ -22,6 +22,7 @@ from kclient.protocol.frames import encode_request
 from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kclient.security.scram import MECHANISMS
+from refbroker.broker import Broker
 from refbroker.metadata.scram import credential_record
 from refbroker.testing import RefBroker
 from tests.support.patience import ANSWER
@@ -79,6 +80,34 @@ def test_a_client_recovers_once_its_password_is_right(refbroker: RefBroker) -> N
         def works() -> bool:
             try:
                 return admin.list_topics() == {}
+            except SaslAuthenticationError:
+                return False
+
+        wait_until(works)
+
+
+@pytest.mark.refbroker(sasl=USERS)
+def test_a_producer_raises_while_its_password_is_wrong_and_recovers(refbroker: RefBroker) -> None:
+    def change_password(password: str) -> None:
+        record = credential_record(MECHANISMS["SCRAM-SHA-256"], "alice", password)
+        refbroker.call(lambda kafka: kafka.parts.metadata.append([record]))
+
+    def drop_connections(kafka: Broker) -> None:
+        for connection in list(kafka.server.connections):
+            connection.abort()
+
+    with Producer(**refbroker.client_options) as producer:
+        assert producer.send("t", b"v").result(ANSWER).offset == 0
+        change_password("new")
+        refbroker.call(drop_connections)
+        for _ in range(2):
+            with pytest.raises(SaslAuthenticationError, match="the user 'alice' could not log in"):
+                producer.send("t", b"v").result(ANSWER)
+        change_password(USERS["alice"])
+
+        def works() -> bool:
+            try:
+                return producer.send("t", b"v").result(ANSWER).offset == 1
             except SaslAuthenticationError:
                 return False
 

@@ -164,7 +164,7 @@ class ModelNodes:
     def in_flight(self, node: int) -> int:
         return 0
 
-    def connection_error(self, node: int) -> DisconnectedError | None:
+    def connection_error(self, node: int, since: float | None = None) -> DisconnectedError | None:
         return DisconnectedError() if node in self.down else None
 
     def last_error(self) -> KafkaError | None:

@@ -42,6 +42,7 @@ class FakeNodes:
     def __init__(self) -> None:
         self.down: set[int] = set()
         self.errors: dict[int, KafkaError] = {}
+        self.tried_at = 0.0
         self.flying: dict[int, int] = {}
         self.limit = 5
 
@@ -54,8 +55,8 @@ class FakeNodes:
     def in_flight(self, node: int) -> int:
         return self.flying.get(node, 0)
 
-    def connection_error(self, node: int) -> KafkaError | None:
-        return self.errors.get(node)
+    def connection_error(self, node: int, since: float | None = None) -> KafkaError | None:
+        return self.errors.get(node) if since is None or self.tried_at >= since else None
 
     def last_error(self) -> KafkaError | None:
         return None

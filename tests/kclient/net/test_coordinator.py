@@ -39,7 +39,7 @@ class Nodes:
     def retry_at(self, node: int) -> float:
         return self.backoff_until
 
-    def connection_error(self, node: int) -> DisconnectedError | None:
+    def connection_error(self, node: int, since: float | None = None) -> DisconnectedError | None:
         return DisconnectedError() if node in self.down else None
 
     def last_error(self) -> KafkaError | None:

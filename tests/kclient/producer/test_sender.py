@@ -13,12 +13,15 @@ from kclient.errors import (
     DeliveryUnknownError,
     DisconnectedError,
     InvalidRecordError,
+    KafkaError,
     KafkaTimeoutError,
     LeaderNotAvailableError,
     NotLeaderOrFollowerError,
+    OAuthTokenError,
     ProtocolError,
     RecordNotDeliveredError,
     RecordTooLargeError,
+    SaslAuthenticationError,
     TopicAuthorizationError,
     UnsupportedVersionError,
 )
@@ -248,6 +251,56 @@ def test_error_of_an_expired_batch_names_why_its_leader_cannot_be_reached() -> N
     error = future.exception(0)
     assert isinstance(error, RecordNotDeliveredError)
     assert "the last error was: could not connect to leader:9092: refused" in str(error)
+
+
+def test_a_leader_that_refuses_the_client_fails_what_has_waited_for_an_attempt() -> None:
+    model = Model(linger_ms=1000)
+    model.nodes.down.add(1)
+    model.nodes.errors[1] = SaslAuthenticationError("no such user")
+    futures = [model.send(bytes(20_000)), model.send()]
+    model.now += 1
+    assert model.poll() == []
+    assert not any(future.done() for future in futures)
+    model.nodes.tried_at = model.now
+    late = model.send()
+    assert model.poll() == []
+    for future in (*futures, late):
+        with pytest.raises(SaslAuthenticationError, match="no such user"):
+            future.result(0)
+    model.now += 1
+    again = model.send()
+    model.now += 1
+    model.poll()
+    assert not again.done()
+    model.nodes.down.clear()
+    model.answer(model.one(), offset=3)
+    assert again.result(0).offset == 3
+
+
+@pytest.mark.parametrize(
+    "error", [BrokerConnectionError("h", 1, "refused"), OAuthTokenError("the provider is down")], ids=["down", "token"]
+)
+def test_a_leader_that_cannot_be_reached_fails_nothing(error: KafkaError) -> None:
+    model = Model()
+    model.nodes.down.add(1)
+    model.nodes.errors[1] = error
+    future = model.send()
+    model.nodes.tried_at = model.now
+    assert model.poll() == []
+    assert not future.done()
+
+
+def test_a_batch_that_may_be_written_is_unknown_when_its_leader_refuses_the_client() -> None:
+    model = Model()
+    future = model.send()
+    model.one().on_error(DisconnectedError("lost"), model.now)
+    model.now += 1
+    model.nodes.down.add(1)
+    model.nodes.errors[1] = SaslAuthenticationError("no such user")
+    model.nodes.tried_at = model.now
+    model.poll()
+    with pytest.raises(DeliveryUnknownError, match="no such user"):
+        future.result(0)
 
 
 def test_late_response_without_the_partition_of_an_expired_batch_is_ignored() -> None:

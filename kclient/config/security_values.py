@@ -12,6 +12,12 @@ from kclient.security.secret import Secret
 PLAINTEXT = "PLAINTEXT"
 LISTENERS = {PLAINTEXT: "plaintext", "SSL": "TLS", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL"}
 """The security protocols, with what errors call a listener."""
+WITH_TLS = {PLAINTEXT: "SSL", "SASL_PLAINTEXT": "SASL_SSL"}
+"""The security protocols that have TLS besides, by those without it."""
+WITH_SASL = {PLAINTEXT: "SASL_PLAINTEXT", "SSL": "SASL_SSL"}
+"""The security protocols that have SASL besides, by those without it."""
+WITHOUT_TLS = {secured: plain for plain, secured in WITH_TLS.items()}
+WITHOUT_SASL = {secured: plain for plain, secured in WITH_SASL.items()}
 STORE_TYPES = (None, "PEM", "PKCS12", "JKS")
 SECRETS = (
     *("ssl_truststore_password", "ssl_keystore_password", "ssl_keystore_key", "ssl_key_password"),

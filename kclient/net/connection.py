@@ -114,7 +114,7 @@ class Connection:
         """When `check` has something to do at the latest; after a response it may be earlier than necessary."""
         self._owner = owner
         self._steps = iter(steps)
-        self._setup = Setup(peer.name, peer.host, software_version)
+        self._setup = Setup(peer.name, peer.host, software_version, peer.protocol)
         self._setup_timeout = 0.0
         self._reauthenticate_at = NEVER
         self._throttled_until = 0.0

@@ -127,14 +127,16 @@ class Setup:
     Attributes:
         broker: the peer's name in errors.
         host: the name of its host.
+        protocol: the security protocol of the client.
         ranges: the supported versions, once ApiVersions was answered.
         reauthenticate_after: the seconds after which to run `reauthenticate`; None if the session does not end.
         reauthenticate: the step that authenticates the client again.
     """
 
-    def __init__(self, broker: str, host: str, software_version: str) -> None:
+    def __init__(self, broker: str, host: str, software_version: str, protocol: str) -> None:
         self.broker = broker
         self.host = host
+        self.protocol = protocol
         self.software_version = software_version
         self.ranges = ApiRanges(broker)
         self.reauthenticate_after: float | None = None

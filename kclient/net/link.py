@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kclient._text import address
 from kclient._version import __version__
 from kclient.config import ClientConfig
-from kclient.config.security_values import LISTENERS
 from kclient.errors import BrokerConnectionError, DisconnectedError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
 from kclient.net.backoff import Backoff
@@ -100,7 +99,7 @@ class LinkSettings:
     ) -> None:
         self.transport = transport
         self._tls = tls
-        self.listener = LISTENERS[config.protocol]
+        self.protocol = config.protocol
         self.metrics = metrics
         self.defer = defer
         self.steps = steps
@@ -378,7 +377,7 @@ class Link:
         metrics.counter("connection_creation_total").add()
         label = {"node": f"{self._purpose}-{self.node.node_id}" if self._purpose else self.node.node_id}
         return Connection(
-            Peer(self.name, self.node.host, self.node.port, settings.listener),
+            Peer(self.name, self.node.host, self.node.port, settings.protocol),
             self,
             steps=settings.steps,
             client_id=settings.client_id,

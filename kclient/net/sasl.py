@@ -13,6 +13,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from kclient.config.security_values import WITHOUT_SASL
 from kclient.errors import (
     DisconnectedError,
     IllegalSaslStateError,
@@ -158,7 +159,8 @@ def _handshake_error(response: SaslHandshakeResponse, login: Login, setup: Setup
                 "the broker does not let this client log in again so soon; the client connects again", broker=broker
             )
         return IllegalSaslStateError(
-            'the listener has no SASL; use security_protocol="PLAINTEXT" or "SSL" for it', broker=broker
+            f'the listener has no SASL; set security_protocol="{WITHOUT_SASL[setup.protocol]}"',
+            broker=broker,
         )
     return SaslAuthenticationError(f"SaslHandshake failed with error {response.error_code}", broker=broker)
 

@@ -36,6 +36,7 @@ class TlsConnector:
     def __init__(self, config: ClientConfig) -> None:
         self._has_identity = config.tls.has_identity or config.ssl_context is not None
         self._given: ssl.SSLContext | None = config.ssl_context
+        self._protocol = config.protocol
         self._checks_host = config.ssl_endpoint_identification_algorithm == "https"
         self._source: ContextSource | None = None
         if self._given is None:
@@ -51,7 +52,7 @@ class TlsConnector:
 
         def connect(address: Address, handler: Handler) -> Channel:
             name = (address.name or host).rstrip(".")
-            failures = TlsFailures(name, address.sockaddr[1], self._has_identity)
+            failures = TlsFailures(name, address.sockaddr[1], self._has_identity, self._protocol)
             return TlsChannel(transport, address, handler, self._context(), failures)
 
         return connect

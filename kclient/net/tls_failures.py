@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kclient._text import address
+from kclient.config.security_values import WITHOUT_TLS
 from kclient.errors import BrokerConnectionError, KafkaError, SslAuthenticationError
 from kclient.security.certificates import read_certificate
 from kclient.security.der import DerError
@@ -44,11 +45,13 @@ class TlsFailures(NamedTuple):
     Attributes:
         host, port: the address.
         has_identity: whether this client has a certificate.
+        protocol: the security protocol of this client.
     """
 
     host: str
     port: int
     has_identity: bool
+    protocol: str = "SSL"
 
     def describe(self, error: ssl.SSLError, tls: ssl.SSLObject, shaking_hands: bool) -> KafkaError:
         """Return the error to raise for one of OpenSSL.
@@ -67,7 +70,7 @@ class TlsFailures(NamedTuple):
             return SslAuthenticationError(f"{self._server} refused {having} ({_plain(reason)}); {advice}")
         if any(sign in reason for sign in _NOT_TLS) and shaking_hands:
             return self._unreachable(
-                "it does not speak TLS", 'check the port, or use security_protocol="PLAINTEXT" for this listener'
+                "it does not speak TLS", f'check the port, or set security_protocol="{WITHOUT_TLS[self.protocol]}"'
             )
         if shaking_hands:
             return SslAuthenticationError(
@@ -82,8 +85,8 @@ class TlsFailures(NamedTuple):
         """Return the error of a peer that closed the connection during the handshake."""
         return self._unreachable(
             "the peer closed the connection during the TLS handshake",
-            "check that this is a TLS listener, that it allows this client's versions of TLS, and whether it asks "
-            "for a certificate",
+            f'if this listener has no TLS, set security_protocol="{WITHOUT_TLS[self.protocol]}"; else check that it '
+            "allows this client's versions of TLS, and whether it asks for a certificate",
         )
 
     @property

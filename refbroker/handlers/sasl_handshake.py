@@ -23,6 +23,8 @@ def handle(
     """Answer a SaslHandshake request."""
     login = context.connection.authenticator
     if login is None:
+        advice = context.broker.config.listeners.client_advice(context.connection.listener)
+        context.connection.warn(f"its client logs in, and the listener has no SASL: {advice}")
         return SaslHandshakeResponse(error_code=IllegalSaslStateError.code)
     response = SaslHandshakeResponse(mechanisms=login.mechanisms)
     try:

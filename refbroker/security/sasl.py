@@ -172,6 +172,11 @@ class Authenticator:
         return self._state in (State.COMPLETE, State.REAUTHENTICATE)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the client has asked for a mechanism; if not, it may not know that it has to log in."""
+        return self._state not in (State.HANDSHAKE_OR_VERSIONS, State.HANDSHAKE)
+
+    @property
     def mechanisms(self) -> list[str]:
         """The mechanisms that the listener offers."""
         return list(self._mechanisms)

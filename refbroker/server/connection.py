@@ -16,7 +16,7 @@ import struct
 from time import perf_counter_ns
 from typing import Any, Protocol
 
-from kclient.errors import KafkaError, KafkaStorageError
+from kclient.errors import IllegalSaslStateError, KafkaError, KafkaStorageError
 from refbroker.config import BrokerConfig
 from refbroker.handlers.answers import host_of
 from refbroker.handlers.failed_logins import with_cause
@@ -290,11 +290,15 @@ class Connection(asyncio.BufferedProtocol):
         first = bytes(self._buffer[self._start : self._start + 4])
         looks_like = ""
         if first[:2] == b"\x16\x03":
-            looks_like = "; it looks like TLS, and this listener is plain text"
+            looks_like = f"; it looks like TLS: {self._advice}"
         elif first.isalpha() or first[:3].isalpha():
             looks_like = "; it looks like HTTP or another protocol of text"
         allowed = f"0 to {self._largest_request}"
         self.close(f"a request of {size} bytes, where {allowed} are allowed{looks_like}")
+
+    @property
+    def _advice(self) -> str:
+        return self._server.config.listeners.client_advice(self.listener)
 
     def _handle(self, frame: memoryview) -> None:
         started = self._now_ns
@@ -313,6 +317,9 @@ class Connection(asyncio.BufferedProtocol):
                 answer.future.add_done_callback(lambda _: self._answered(answer, done))
             elif answer is not None:
                 self._send(answer, stats, done)
+        except IllegalSaslStateError as error:
+            has_begun = self.authenticator is not None and self.authenticator.has_begun
+            self.close(str(error) if has_begun else f"{error}: {self._advice}")
         except KafkaError as error:
             self.close(str(error))
         except Exception:

@@ -69,6 +69,10 @@ class TlsListener:
         """Return the context for a new connection."""
         return self._source.current()
 
+    def client_advice(self) -> str:
+        """Return what to do about a client without TLS, for log lines."""
+        return self._config.listeners.client_advice(self._name)
+
     def principal(self, tls: ssl.SSLObject) -> Principal:
         """Return who the client of a connection is.
 
@@ -232,10 +236,12 @@ class TlsProtocol(asyncio.Protocol):
                 self._log.warning(self._peer, "closing the connection of %s: TLS failed: %s", error.reason)
                 self.transport.close()
             else:
+                advice = ""
                 if "WRONG_VERSION" in (error.reason or ""):
                     # OpenSSL tells nothing to a client without TLS; by an alert it can recognize the port, as Java's.
                     self.transport.write(_ALERT)
-                self._refuse(str(error.reason or error).replace("_", " ").lower())
+                    advice = f"; it does not use TLS: {self._listener.client_advice()}"
+                self._refuse(str(error.reason or error).replace("_", " ").lower() + advice)
 
     def encrypt(self, parts: Iterable[bytes | bytearray | memoryview]) -> None:
         """Send some bytes."""

@@ -106,6 +106,10 @@ class Listeners:
             f"{', '.join(SecurityProtocol.__members__)}"
         )
 
+    def client_advice(self, name: str) -> str:
+        """Return what to do about a client that has another security protocol than a listener, for log lines."""
+        return f"set security.protocol={self.protocol(name).name} in the client, or use another listener than {name}"
+
     def advertised(self, ports: Mapping[str, int]) -> list[Listener]:
         """Return the addresses to advertise; a listener that `advertised.listeners` lacks has none.
 

@@ -12,7 +12,6 @@ import pytest
 from kclient import Admin, Consumer, Producer
 from kclient.errors import (
     ConfigError,
-    IllegalSaslStateError,
     KafkaTimeoutError,
     SaslAuthenticationError,
     UnsupportedSaslMechanismError,
@@ -132,22 +131,6 @@ def test_a_mechanism_that_the_listener_lacks_is_named_with_its_own() -> None:
         offered = "does not offer the SASL mechanism SCRAM-SHA-256; it offers SCRAM-SHA-512"
         with Admin(**kafka.client_options) as admin, pytest.raises(UnsupportedSaslMechanismError, match=offered):
             admin.list_topics()
-
-
-@pytest.mark.refbroker(sasl=USERS)
-def test_a_client_without_sasl_is_pointed_to_it(refbroker: RefBroker) -> None:
-    text = "instead of responding to Metadata; if this listener has SASL, set security_protocol"
-    plain = Admin(bootstrap_servers=refbroker.bootstrap_servers, default_api_timeout_ms=1000)
-    with plain as admin, pytest.raises(KafkaTimeoutError, match=text):
-        admin.list_topics()
-
-
-@pytest.mark.refbroker(sasl=None)
-def test_a_client_with_sasl_learns_that_the_listener_has_none(refbroker: RefBroker) -> None:
-    login = {"sasl_mechanism": "PLAIN", "sasl_username": "a", "sasl_password": "b"}
-    options: dict[str, Any] = {**refbroker.client_options, **login, "security_protocol": "SASL_PLAINTEXT"}
-    with Admin(**options) as admin, pytest.raises(IllegalSaslStateError, match="the listener has no SASL"):
-        admin.list_topics()
 
 
 @pytest.mark.refbroker(sasl=USERS)

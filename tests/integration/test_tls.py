@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kclient import Admin, AsyncProducer, Consumer, Producer
-from kclient.errors import ConfigError, IllegalStateError, KafkaTimeoutError, NotKafkaError, SslAuthenticationError
+from kclient.errors import ConfigError, IllegalStateError, KafkaTimeoutError, SslAuthenticationError
 from refbroker.testing import RefBroker
 from tests.support import pki
 from tests.support.broker_process import BrokerProcess
@@ -159,25 +159,6 @@ def test_each_listener_has_its_own_protocol_and_settings() -> None:
         assert send({**mutual, **own}) == 2
         with Admin(**mutual) as admin, pytest.raises(SslAuthenticationError):
             admin.list_topics()
-
-
-@pytest.mark.refbroker(tls=True)
-def test_a_client_without_tls_learns_what_the_port_is(refbroker: RefBroker, caplog: pytest.LogCaptureFixture) -> None:
-    problem = pytest.raises(NotKafkaError, match="it sent a TLS record: this is a TLS port")
-    with Admin(bootstrap_servers=refbroker.bootstrap_servers) as admin, problem:
-        admin.list_topics()
-    wait_until(lambda: "the TLS handshake failed: wrong version number" in caplog.text)
-
-
-@pytest.mark.refbroker(tls=False)
-def test_a_client_with_tls_learns_that_the_port_has_none(
-    refbroker: RefBroker, caplog: pytest.LogCaptureFixture
-) -> None:
-    problem = pytest.raises(KafkaTimeoutError, match="during the TLS handshake; check that this is a TLS listener")
-    options: dict[str, Any] = {**refbroker.client_options, "security_protocol": "SSL", "default_api_timeout_ms": 1000}
-    with Admin(**options) as admin, problem:
-        admin.list_topics()
-    wait_until(lambda: "it looks like TLS, and this listener is plain text" in caplog.text)
 
 
 @pytest.mark.not_simulated("starts a process")

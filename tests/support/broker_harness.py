@@ -47,7 +47,12 @@ class Harness:
         self.broker = build(BrokerConfig(self.settings), self.clock, self.files, random.SystemRandom(), ports)
         self.dispatcher = Dispatcher(self.broker, FaultInjection(self.faults))
         self.connection: Any = SimpleNamespace(
-            peer="test", listener=PLAINTEXT, authenticator=None, client_software=("", ""), principal=ANONYMOUS
+            peer="test",
+            listener=PLAINTEXT,
+            authenticator=None,
+            client_software=("", ""),
+            principal=ANONYMOUS,
+            warn=lambda what: None,
         )
 
     def restart(self, *, clean: bool = True) -> None:

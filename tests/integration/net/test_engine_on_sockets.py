@@ -159,7 +159,7 @@ def silent(connection: socket.socket) -> None:
         (huge, NotKafkaError, "not Kafka's protocol"),
         (garbage, NotKafkaError, "not Kafka's protocol"),
         (half, NotKafkaError, "closed the connection"),
-        (hang_up, KafkaTimeoutError, "TLS or SASL"),
+        (hang_up, KafkaTimeoutError, 'if it has TLS, set security_protocol="SSL", or "SASL_SSL" if it has SASL'),
         (silent, KafkaTimeoutError, "received no response"),
     ],
 )

@@ -39,7 +39,7 @@ def body(response: Message, version: int) -> memoryview:
 
 def run(*responses: Message, ranges: dict[int, tuple[int, int]] | None = None, login: Login = LOGIN) -> list[Message]:
     """Run the step with these responses; return its requests."""
-    setup = Setup(BROKER, "kafka", "1")
+    setup = Setup(BROKER, "kafka", "1", "SASL_SSL")
     setup.ranges = ApiRanges(BROKER, {17: (0, 1), 36: (0, 2)} if ranges is None else ranges)
     exchange = authenticate(login, LoginThread(QueueWorker(), lambda function: None, lambda: 0.0), random.Random(1))(
         setup
@@ -70,7 +70,8 @@ def test_a_login_is_a_handshake_and_the_mechanisms_messages() -> None:
     [
         ([SaslHandshakeResponse(error_code=33, mechanisms=["SCRAM-SHA-256", "OAUTHBEARER"])],
          UnsupportedSaslMechanismError, "the SASL mechanism PLAIN; it offers SCRAM-SHA-256, OAUTHBEARER"),
-        ([SaslHandshakeResponse(error_code=34)], IllegalSaslStateError, "the listener has no SASL; use"),
+        ([SaslHandshakeResponse(error_code=34)], IllegalSaslStateError,
+         'the listener has no SASL; set security_protocol="SSL"'),
         ([SaslHandshakeResponse(error_code=-1)], SaslAuthenticationError, "SaslHandshake failed with error -1"),
         ([SaslHandshakeResponse(), SaslAuthenticateResponse(error_code=58, error_message="Invalid password.")],
          SaslAuthenticationError, "user 'alice' could not log in with PLAIN: Invalid password; check sasl_mechanism"),
@@ -106,7 +107,7 @@ class ScriptedLogin(NamedTuple):
 
 def old_step(exchange: Exchange) -> Generator[Any, Any, None]:
     """Return the step after the handshake with a broker that has its version 0 only."""
-    setup = Setup(BROKER, "kafka", "1")
+    setup = Setup(BROKER, "kafka", "1", "SASL_SSL")
     setup.ranges = ApiRanges(BROKER, {17: (0, 0)})
     thread = LoginThread(QueueWorker(), lambda function: None, lambda: 0.0)
     step = authenticate(ScriptedLogin(exchange), thread, random.Random(1))(setup)

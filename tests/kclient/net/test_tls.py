@@ -284,7 +284,7 @@ def test_a_peer_that_closes_during_the_handshake_is_named() -> None:
     wire = Wire(None)
     channel, log = connect(wire)
     channel.on_event(CLOSED, PeerClosed(), 0.0)
-    assert "closed the connection during the TLS handshake; check that this is a TLS listener" in str(log.reason)
+    assert "closed the connection during the TLS handshake; if this listener has no TLS, set" in str(log.reason)
 
 
 @pytest.mark.parametrize(("address", "host", "name"), [

@@ -7,6 +7,7 @@ from typing import Any
 
 from kclient.errors import KafkaError
 from kclient.protocol import Message
+from refbroker.config import BrokerConfig
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
 
@@ -36,8 +37,13 @@ def close_later(
             loop.call_soon(context.connection.close)
 
     context.connection.warn(f"its login failed: {with_cause(error)}")
-    loop.call_later(context.broker.config.integer("connection.failed.authentication.delay.ms") / 1000, respond)
+    loop.call_later(delay_seconds(context.broker.config), respond)
     return pending
+
+
+def delay_seconds(config: BrokerConfig) -> float:
+    """Return how long the end of a failed login waits."""
+    return config.integer("connection.failed.authentication.delay.ms") / 1000
 
 
 def with_cause(error: KafkaError) -> str:

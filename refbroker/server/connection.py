@@ -16,10 +16,10 @@ import struct
 from time import perf_counter_ns
 from typing import Any, Protocol
 
-from kclient.errors import IllegalSaslStateError, KafkaError, KafkaStorageError
+from kclient.errors import IllegalSaslStateError, KafkaError, KafkaStorageError, SaslAuthenticationError
 from refbroker.config import BrokerConfig
 from refbroker.handlers.answers import host_of
-from refbroker.handlers.failed_logins import with_cause
+from refbroker.handlers.failed_logins import delay_seconds, with_cause
 from refbroker.log import FileRange
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.requests import RequestStats
@@ -330,7 +330,10 @@ class Connection(asyncio.BufferedProtocol):
     def _handle_token(self, authenticator: Authenticator, token: bytes) -> None:
         """Handle a message of a mechanism without a request around it."""
         if not authenticator.blocks:
-            self._answer_token(authenticator.on_token(token))
+            try:
+                self._answer_token(authenticator.on_token(token))
+            except SaslAuthenticationError as error:
+                self._refuse_login(error)
             return
         step = self._waiting = asyncio.ensure_future(in_thread(authenticator.begin_step(token)))
         step.add_done_callback(lambda done: self._token_handled(authenticator, done))
@@ -341,9 +344,17 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             self._answer_token(authenticator.end_step(step.result()))
+        except SaslAuthenticationError as error:
+            self._refuse_login(error)
         except KafkaError as error:
             self.close(f"its login failed: {with_cause(error)}")
         self._proceed()
+
+    def _refuse_login(self, error: SaslAuthenticationError) -> None:
+        """Close the connection after a pause, and read nothing until then."""
+        self.warn(f"its login failed: {with_cause(error)}")
+        self.hold(self._loop.create_future())
+        self._loop.call_later(delay_seconds(self._server.config), self.close)
 
     def _answer_token(self, answer: Answer) -> None:
         if answer.token is not None:

@@ -183,6 +183,26 @@ def test_after_the_old_handshake_messages_come_without_requests(refbroker: RefBr
         assert "User:bob" in principals(refbroker)
 
 
+@pytest.mark.not_simulated("connects a socket of its own")
+def test_after_the_old_handshake_a_refusal_waits_like_others() -> None:
+    settings = {"connection.failed.authentication.delay.ms": "500000"}
+    with (
+        RefBroker(sasl=USERS, settings=settings) as kafka,
+        socket.create_connection(("127.0.0.1", kafka.port), timeout=ANSWER) as sock,
+        Admin(**kafka.client_options) as admin,
+    ):
+        sock.sendall(b"".join(encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 0, 7, "old")))
+        sock.recv(1024)
+        # A second attempt does not end the pause.
+        for token in (b"\0bob\0wrong", b"\0bob\0builder"):
+            sock.sendall(struct.pack(">i", len(token)) + token)
+            admin.list_topics()
+        sock.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            sock.recv(1)
+        assert "User:bob" not in principals(kafka)
+
+
 @pytest.fixture
 def old_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have brokers and clients of this process know version 0 of SaslHandshake only, as before Kafka 1.0."""

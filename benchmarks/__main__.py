@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import brokers, groups, transactions
+from benchmarks import brokers, groups, permissions, transactions
 from benchmarks.broker_load import (
     CONFLUENT,
     CONNECTIONS,
@@ -37,7 +37,7 @@ from benchmarks.broker_load import (
 )
 from kclient import __version__, records
 
-SECTIONS = "produce, consume, latency, transactions, refbroker, groups or start"
+SECTIONS = "produce, consume, latency, transactions, refbroker, permissions, groups or start"
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 
@@ -236,6 +236,34 @@ def long_log(bench: Bench, broker: BrokerUnderTest) -> None:
     bench.add(f"refbroker's memory with a log of {size}", "MB", broker.resident_mb(), "before it", empty)
 
 
+def guarded(bench: Bench, directory: Path) -> None:
+    """Measure refbroker with ACLs and quotas beside refbroker without."""
+    with (
+        permissions.guarded_refbroker(directory / "guarded") as (guarded, guarded_pid),
+        brokers.refbroker(directory / "open") as (plain, plain_pid),
+    ):
+        both = [BrokerUnderTest("guarded", guarded, guarded_pid), BrokerUnderTest("open", plain, plain_pid)]
+        for load in (one for one in LOADS if (one.partitions, one.codec) == (100, "none")):
+            found: dict[str, list[Measured]] = {}
+            for _ in range(bench.rounds):
+                for broker in both:
+                    fresh = bench.fresh(broker.bootstrap, load.partitions)
+                    found.setdefault(broker.name, []).append(measure(bench.worker, fresh, broker, load, bench.count))
+            ours, theirs = best_of(found["guarded"]), best_of(found["open"])
+            bench.add(f"{permissions.TITLE}: {load}", "records/s", ours.rate, "without", theirs.rate, Goal(0.9))
+            bench.add(f"its CPU: {load}", "s/M", ours.cpu_per_million, "without", theirs.cpu_per_million)
+        trips = [("latency", CONFLUENT, "default")]
+        count = max(500, bench.count // 500)
+        best = {
+            broker.name: bench.best("latency", trips, broker.bootstrap, bench.fresh(broker.bootstrap, 1), count)[
+                trips[0]
+            ]
+            for broker in both
+        }
+        title = f"{permissions.TITLE}: round trip p50"
+        bench.add(title, "µs", best["guarded"]["p50_us"], "without", best["open"]["p50_us"], Goal(1.25, at_least=False))
+
+
 def many_groups(bench: Bench, brokers_under_test: list[BrokerUnderTest]) -> None:
     """Measure a hundred groups on each broker, and what a rebalance interrupts."""
     found: dict[str, list[dict[str, Any]]] = {}
@@ -328,6 +356,8 @@ def main() -> None:
         directory = Path(name)
         if bench.wants("start"):
             start(bench, directory)
+        if bench.wants("permissions"):
+            guarded(bench, directory)
         with (
             brokers.apache_kafka(directory / "kafka") as (kafka, kafka_pid),
             brokers.refbroker(directory / "ref") as (

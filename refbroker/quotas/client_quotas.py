@@ -32,6 +32,12 @@ from refbroker.runtime.clock import Clock
 
 _EXPIRATION_MS = 3_600_000
 """How long a rate is kept without use."""
+LOOKUP_LIMIT = 10_000
+"""How many lookups of quotas are remembered: clients choose their ids."""
+_LONGEST_REMEMBERED = 500
+"""Characters of a user and a client id whose lookups are remembered."""
+METER_LIMIT = 10_000
+"""Above this number, a rate is kept for a window only, after which it is 0."""
 _NS_PER_PERCENT = 10_000_000
 """Nanoseconds within a second."""
 
@@ -175,9 +181,14 @@ class ClientQuotas:
     def find(self, key: str, user: str, client_id: str) -> _Quota | None:
         """Return the quota that applies to a client, None without one."""
         asked = Share(key, user, client_id)
-        if asked not in self._found:
-            self._found[asked] = _most_specific(self._quotas, asked)
-        return self._found[asked]
+        if asked in self._found:
+            return self._found[asked]
+        found = _most_specific(self._quotas, asked)
+        if len(user) + len(client_id) <= _LONGEST_REMEMBERED:
+            if len(self._found) >= LOOKUP_LIMIT:
+                self._found.clear()
+            self._found[asked] = found
+        return found
 
     def meter(self, share: Share) -> _Meter:
         """Return the meter of a share."""
@@ -191,13 +202,20 @@ class ClientQuotas:
         return found
 
     def _sweep(self, now_ms: int) -> None:
-        """Drop the meters that nobody has used for an hour, so that memory does not grow with names of clients."""
-        if now_ms - self._swept_ms < _EXPIRATION_MS // 60:
+        """Drop the meters that nobody has used for an hour, or for a window if there are many.
+
+        So memory does not grow with the names of clients. What a bucket owes may take longer than a window.
+        """
+        are_many = len(self._meters) >= METER_LIMIT
+        if now_ms - self._swept_ms < (self._window.sample_ms if are_many else _EXPIRATION_MS // 60):
             return
         self._swept_ms = now_ms
         self._found = {}
+        rate_ms = self._window.samples * self._window.sample_ms if are_many else _EXPIRATION_MS
         self._meters = {
-            share: meter for share, meter in self._meters.items() if now_ms - meter.used_ms < _EXPIRATION_MS
+            share: meter
+            for share, meter in self._meters.items()
+            if now_ms - meter.used_ms < (_EXPIRATION_MS if share.key == CONTROLLER_MUTATION_RATE else rate_ms)
         }
 
 

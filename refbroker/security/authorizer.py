@@ -49,6 +49,8 @@ SETTINGS = frozenset({SUPER_USERS_SETTING, DEFAULT_SETTING})
 
 DECISION_LIMIT = 10_000
 """How many decisions are remembered until the next change of ACLs."""
+_LONGEST_REMEMBERED = 500
+"""Characters of the name of a resource whose decisions are remembered: clients choose the names that they ask for."""
 
 # The operations whose ACLs allow an operation; those that deny it are for the operation itself or for ALL.
 _ALLOWED_BY = {operation: (operation, AclOperation.ALL) for operation in AclOperation} | {
@@ -223,9 +225,11 @@ class Authorizer:
         key = (principal, host, operation, resource_type, name)
         decision = self._decisions.get(key)
         if decision is None:
-            if len(self._decisions) >= DECISION_LIMIT:
-                self._decisions.clear()
-            decision = self._decisions[key] = self._find(principal, host, operation, resource_type, name)
+            decision = self._find(principal, host, operation, resource_type, name)
+            if len(name) <= _LONGEST_REMEMBERED:
+                if len(self._decisions) >= DECISION_LIMIT:
+                    self._decisions.clear()
+                self._decisions[key] = decision
         return decision
 
     def _find(

@@ -8,7 +8,7 @@ from kclient.errors import ThrottlingQuotaExceededError
 from kclient.protocol.messages.records.metadata_log import ClientQuotaRecord
 from refbroker.config import BrokerConfig
 from refbroker.metadata.image import ClusterImage
-from refbroker.quotas.client_quotas import ClientQuotas, Share
+from refbroker.quotas.client_quotas import LOOKUP_LIMIT, METER_LIMIT, ClientQuotas, Share
 from refbroker.runtime.clock import Clock
 
 NOW = 1_700_000_000_000
@@ -122,3 +122,25 @@ def test_meters_of_clients_that_are_gone_are_dropped() -> None:
     broker.clock.step(2 * 3_600_000)
     broker.produce("anne", "last", 1)
     assert len(broker.quotas._meters) == 1
+
+
+def test_the_names_of_clients_do_not_fill_memory() -> None:
+    broker = Broker(record({"user": "bob"}, 1))
+    for number in range(2 * LOOKUP_LIMIT):
+        broker.produce("anne", f"app-{number}", 1)
+    assert len(broker.quotas._found) <= LOOKUP_LIMIT
+    broker.change(record({"client-id": "c" * 30_000}, 100))
+    assert broker.produce("anne", "c" * 30_000, 2000) == 20_000 - 10_000
+    assert all(len(client_id or "") < 1000 for _, _, client_id in broker.quotas._found)
+
+
+def test_many_meters_are_kept_for_a_window_only() -> None:
+    broker = Broker(record({"client-id": None}, 100), record({"client-id": None}, 1, "controller_mutation_rate"))
+    debtor = broker.quotas.of_request("anne", "debtor")
+    debtor.record_mutations(100, strict=False)
+    for number in range(METER_LIMIT):
+        broker.produce("anne", f"app-{number}", 1)
+    broker.clock.step(11_000)
+    broker.produce("anne", "last", 1)
+    assert {share.client_id for share in broker.quotas._meters} == {"debtor", "last"}
+    assert broker.produce("anne", "app-1", 1000) == 0

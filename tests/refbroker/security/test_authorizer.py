@@ -9,7 +9,7 @@ import pytest
 
 from kclient.protocol.acls import AclOperation, AclPermissionType, AclResourceType, PatternType
 from refbroker.security.acls import Acl, AclFilter, Entry, Pattern
-from refbroker.security.authorizer import Authorizer
+from refbroker.security.authorizer import DECISION_LIMIT, Authorizer
 from refbroker.security.permissions import DESCRIBE_TOPIC, READ_TOPIC, WRITE_TOPIC
 from refbroker.security.principals import Principal
 
@@ -244,3 +244,13 @@ def test_a_filter_selects_acls(wanted: AclFilter, selected: list[str]) -> None:
         acl("fans", resource=GROUP, principal="User:bob"),
     )
     assert [each.pattern.name for _, each in found.select(wanted)] == selected
+
+
+def test_the_names_of_resources_do_not_fill_memory() -> None:
+    found = authorizer(acl("o", pattern=PREFIXED))
+    for number in range(2 * DECISION_LIMIT):
+        assert allows(found, f"o{number}")
+    assert len(found._decisions) <= DECISION_LIMIT
+    for name in ("o" * 30_000, "p" * 30_000):
+        assert allows(found, name) is name.startswith("o")
+    assert max(len(key[-1]) for key in found._decisions) < 100

@@ -7,12 +7,14 @@ the tokens of OAUTHBEARER (`oauth`) and tickets of GSSAPI (`kerberos`).
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Mapping
 from functools import partial
 
 from kclient.errors import ConfigError
 from kclient.security.jaas import parse_jaas
+from kclient.security.oauth.urls import is_loopback
 from kclient.security.sasl import GSSAPI, OAUTHBEARER, PLAIN
 from kclient.security.scram import ScramCredential, ScramMechanism
 from kclient.security.secret import Secret
@@ -27,7 +29,10 @@ from refbroker.server.kerberos import kerberos_mechanism
 from refbroker.server.oauth import OAuthListener, check_keys_are_used
 from refbroker.settings.values import parse_list
 
+logger = logging.getLogger(__name__)
+
 _USER = "user_"
+_PLAIN_MODULE = "PlainLoginModule"
 _MAX_REAUTH = "connections.max.reauth.ms"
 
 
@@ -40,6 +45,7 @@ class SaslListener:
         clock: measures sessions.
 
     Attributes:
+        enabled: its mechanisms.
         oauth: its OAUTHBEARER, if it has that.
 
     Raises:
@@ -51,7 +57,7 @@ class SaslListener:
         enabled = parse_list(config.listener_text(name, "sasl.enabled.mechanisms") or "")
         self._plain = _plain_users(config, name) if PLAIN in enabled else {}
         self._secret = secrets.token_bytes(32)
-        self._enabled = enabled
+        self.enabled = enabled
         self._max_session_ms = {mechanism: _max_session_ms(config, name, mechanism) for mechanism in enabled}
         self.oauth = OAuthListener(config, name, clock) if OAUTHBEARER in enabled else None
         self._others: dict[str, Mechanism] = {}
@@ -84,7 +90,7 @@ class SaslListener:
             )
 
         users = Users(self._plain, lookup, tokens.account, self._secret, self._others)
-        return Authenticator(users.mechanisms(self._enabled, self._max_session_ms.__getitem__), self._clock)
+        return Authenticator(users.mechanisms(self.enabled, self._max_session_ms.__getitem__), self._clock)
 
 
 def _nobody(mechanism: ScramMechanism, name: str) -> None:
@@ -97,8 +103,11 @@ def sasl_listeners(config: BrokerConfig, clock: Clock) -> dict[str, SaslListener
     Raises:
         ConfigError: see SaslListener.
     """
-    names = [name for name, _, _ in config.listeners.all if config.listeners.protocol(name).has_sasl]
-    found = {name: SaslListener(config, name, clock) for name in names}
+    listeners = [each for each in config.listeners.all if config.listeners.protocol(each.name).has_sasl]
+    found = {each.name: SaslListener(config, each.name, clock) for each in listeners}
+    for name, host, _ in listeners:
+        if PLAIN in found[name].enabled and not (config.listeners.protocol(name).has_tls or is_loopback(host)):
+            logger.warning("listener %s: PLAIN sends passwords unencrypted; use SASL_SSL or SCRAM", name)
     check_keys_are_used(config, [each.oauth for each in found.values() if each.oauth is not None])
     return found
 
@@ -123,4 +132,6 @@ def _plain_users(config: BrokerConfig, listener: str) -> Mapping[str, Secret]:
     if text is None:
         raise ConfigError(f'{setting} is missing: it has the users of PLAIN, as user_NAME="PASSWORD"')
     module = parse_jaas(Secret(text), setting)
+    if module.name != _PLAIN_MODULE:
+        raise ConfigError(f"{setting} must have {_PLAIN_MODULE}, not {module.name}")
     return {name.removeprefix(_USER): value for name, value in module.options.items() if name.startswith(_USER)}

@@ -39,7 +39,7 @@ def check_url(url: str, option: str) -> None:
         raise ConfigError(f"{option} must be a URL such as https://login.example.com/token, not {shown_url(url)!r}")
     if parts.username is not None:
         raise ConfigError(f"{option} must not contain a user or a password; there are options for them")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise ConfigError(
             f"{option} must begin with https://, because the client's secret is sent there, not {shown_url(url)!r}"
         )
@@ -51,7 +51,8 @@ def file_of(url: str) -> Path | None:
     return Path(parts.path) if parts.scheme == "file" else None
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine, by its name or address."""
     if host == "localhost":
         return True
     try:

@@ -32,6 +32,10 @@ class FileRange:
         """The file's descriptor, for sendfile; -1 for an empty range."""
         return -1 if self._open_file is None else self._open_file.fd
 
+    def part(self, start: int, size: int) -> FileRange:
+        """Return a part of the range, from `start` bytes after its beginning, and at most up to its end."""
+        return FileRange(self._files, self._open_file, self.position + start, min(size, self.size - start))
+
     def read(self) -> bytes:
         """Return the bytes of the range.
 

@@ -29,7 +29,7 @@ from refbroker.security.principals import ANONYMOUS, Principal
 from refbroker.security.sasl import TOKEN_LIMIT, Answer, Authenticator, StepResult
 from refbroker.server.dispatch import Dispatcher, PendingResponse
 from refbroker.server.listening import peer_of
-from refbroker.server.tls import TlsTransport
+from refbroker.server.tls import ENCRYPTED_AT_ONCE, TlsTransport
 
 logger = logging.getLogger(__name__)
 
@@ -120,6 +120,7 @@ class Connection(asyncio.BufferedProtocol):
         self._sending: asyncio.Task[None] | None = None
         self._blocked = False
         self._unsent = False
+        self._drained: asyncio.Future[None] | None = None
         self._being_sent: list[tuple[RequestStats, int, int]] = []
         # The time when the waiting frames arrived, and the last time that this connection read the clock.
         self._arrived_ns = 0
@@ -179,6 +180,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._waiting is not None:
             self._waiting.cancel()
         if self._sending is not None:
+            self._drained = None
             self._sending.cancel()
         if self._hold is not None:
             self._hold.cancel()
@@ -227,6 +229,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._unsent = self._blocked = False
+        if self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None
         now = perf_counter_ns()
         for stats, size, since_ns in self._being_sent:
             stats.note_sent((size, now - since_ns))
@@ -402,7 +407,7 @@ class Connection(asyncio.BufferedProtocol):
     # Responses
 
     def _send(self, parts: list[Any], stats: RequestStats, since_ns: int) -> None:
-        if self._sends_files and any(type(part) is FileRange and part.size >= SENDFILE_FROM for part in parts):
+        if any(type(part) is FileRange and part.size >= SENDFILE_FROM for part in parts):
             size = sum(map(len, parts))
             self._sending = self._loop.create_task(self._stream(parts))
             self._sending.add_done_callback(lambda task: self._streamed(task, stats, size, since_ns))
@@ -447,7 +452,7 @@ class Connection(asyncio.BufferedProtocol):
                 if part.size >= SENDFILE_FROM:
                     self.transport.write(b"".join(small))
                     small = []
-                    await self._send_file(part)
+                    await (self._send_file(part) if self._sends_files else self._encrypt_file(part))
                     continue
                 part = part.read()
             small.append(part)
@@ -470,6 +475,16 @@ class Connection(asyncio.BufferedProtocol):
         if sent != part.size:
             # The size of the frame is announced already; anything sent now would be read as part of it.
             raise KafkaStorageError(f"the file gave {sent} of {part.size} bytes")
+
+    async def _encrypt_file(self, part: FileRange) -> None:
+        """Send a range of a file over TLS, no faster than the client reads."""
+        for start in range(0, part.size, ENCRYPTED_AT_ONCE):
+            if self.transport.is_closing():
+                raise ConnectionError("the client has gone")
+            self.transport.write(part.part(start, ENCRYPTED_AT_ONCE).read())
+            if self._unsent:
+                self._drained = self._loop.create_future()
+                await self._drained
 
     def _streamed(self, task: asyncio.Task[None], stats: RequestStats, size: int, since_ns: int) -> None:
         self._sending = None

@@ -13,11 +13,15 @@ import pytest
 
 from kclient import Admin, AsyncProducer, Consumer, Producer
 from kclient.errors import ConfigError, IllegalStateError, KafkaTimeoutError, SslAuthenticationError
+from kclient.protocol.frames import decode_response_header
+from kclient.protocol.messages.fetch import FetchResponse
+from refbroker.server.tls import ENCRYPTED_AT_ONCE
 from refbroker.testing import RefBroker
 from tests.support import pki
 from tests.support.broker_process import BrokerProcess
 from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
+from tests.support.wire import Wire, fetch_request, values
 
 pytestmark = pytest.mark.refbroker_only
 
@@ -167,6 +171,31 @@ def test_the_command_serves_tls_with_certificates_of_its_own(tmp_path: Path) -> 
         properties = tmp_path / "data-tls" / "client.properties"
         with Admin.from_properties(properties, bootstrap_servers=kafka.bootstrap_servers) as admin:
             assert admin.list_topics() == {}
+
+
+@pytest.mark.not_simulated("connects a socket of its own")
+@pytest.mark.refbroker(tls=True)
+def test_a_slow_client_costs_the_broker_little_memory(refbroker: RefBroker) -> None:
+    value = os.urandom(16_000_000)
+    refbroker.create_topic("t", max_message_bytes=20_000_000)
+    options: dict[str, Any] = {**refbroker.client_options, "max_request_size": 20_000_000}
+    with Producer(**options) as producer:
+        producer.send("t", value).result(ANSWER)
+    context = ssl.create_default_context(cadata=refbroker.certificates.authority)
+
+    def unsent() -> int:
+        return refbroker.call(
+            lambda kafka: sum(one.transport.get_write_buffer_size() for one in kafka.server.connections)
+        )
+
+    with Wire(refbroker.bootstrap_servers) as wire:
+        wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        wire.socket = context.wrap_socket(wire.socket, server_hostname="localhost")
+        wire.send(fetch_request("t"), 11)
+        wait_until(unsent)
+        assert unsent() < 1.01 * ENCRYPTED_AT_ONCE
+        _, body = decode_response_header(1, 11, wire.read_frame())
+        assert values(FetchResponse.decode(body, 11)) == [value]
 
 
 @pytest.mark.refbroker(tls=True)

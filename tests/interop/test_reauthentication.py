@@ -12,7 +12,7 @@ from tests.support import clock
 from tests.support.kafka.tools import JavaTools
 from tests.support.patience import ANSWER
 
-SESSION_MS = 1500
+SESSION_MS = 3000
 
 
 def test_kclient_keeps_its_connections_to_kafka(needs_kafka: None, tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ from refbroker.security.principals import ANONYMOUS, Principal
 
 IMPLEMENTED = (*WITH_PASSWORD, OAUTHBEARER, GSSAPI)
 TOKEN_LIMIT = 524_288
-"""Bytes of a frame before a client has logged in: Kafka's `sasl.server.max.receive.size`."""
+"""Bytes of a frame before a client has logged in, by default."""
+TOKEN_LIMIT_SETTING = "sasl.server.max.receive.size"
 _SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE = 17, 18, 36
 
 

@@ -26,7 +26,7 @@ from refbroker.metrics.requests import RequestStats
 from refbroker.runtime.limited_log import LimitedLog
 from refbroker.runtime.threads import in_thread
 from refbroker.security.principals import ANONYMOUS, Principal
-from refbroker.security.sasl import TOKEN_LIMIT, Answer, Authenticator, StepResult
+from refbroker.security.sasl import TOKEN_LIMIT, TOKEN_LIMIT_SETTING, Answer, Authenticator, StepResult
 from refbroker.server.dispatch import Dispatcher, PendingResponse
 from refbroker.server.listening import peer_of
 from refbroker.server.tls import ENCRYPTED_AT_ONCE, TlsTransport
@@ -284,7 +284,10 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def _largest_request(self) -> int:
         limit = self._server.config.socket_request_max_bytes
-        return limit if self.is_authenticated else min(limit, TOKEN_LIMIT)
+        if self.is_authenticated:
+            return limit
+        own = self._server.config.listener_text(self.listener, TOKEN_LIMIT_SETTING)
+        return min(limit, TOKEN_LIMIT if own is None else int(own))
 
     @property
     def is_authenticated(self) -> bool:

@@ -301,7 +301,7 @@ sasl.oauthbearer.scope.claim.name string scope * -
 sasl.oauthbearer.sub.claim.name string sub * -
 sasl.oauthbearer.token.endpoint.url string null * -
 sasl.server.callback.handler.class class null * -
-sasl.server.max.receive.size int 524288 * -
+sasl.server.max.receive.size int 524288 * A
 security.inter.broker.protocol string PLAINTEXT PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL -
 security.providers string null * -
 share.coordinator.append.linger.ms int -1 -1.. -

@@ -138,6 +138,7 @@ _BROKER = {
     "socket.request.max.bytes": "The largest request, in bytes.",
     "socket.send.buffer.bytes": "The size of the sockets' send buffers; -1 for the default of the system.",
     "sasl.enabled.mechanisms": "The mechanisms of a listener with SASL.",
+    "sasl.server.max.receive.size": "The largest request of a client that has not logged in, in bytes.",
     "sasl.jaas.config": 'Per listener and mechanism: the users of PLAIN as user_NAME="PASSWORD", the keytab of GSSAPI.',
     "sasl.kerberos.principal.to.local.rules": "Rules that make the users' names of the principals of GSSAPI.",
     "sasl.kerberos.service.name": "The service of the broker's principal; GSSAPI needs it here or in sasl.jaas.config.",

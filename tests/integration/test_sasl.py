@@ -230,12 +230,22 @@ def test_after_the_old_handshake_a_refusal_names_what_to_check(refbroker: RefBro
 
 
 @pytest.mark.not_simulated("connects a socket of its own")
-@pytest.mark.refbroker(sasl=USERS)
-def test_a_large_frame_before_the_login_is_refused(refbroker: RefBroker, caplog: pytest.LogCaptureFixture) -> None:
-    with socket.create_connection(("127.0.0.1", refbroker.port), timeout=ANSWER) as sock:
-        sock.sendall(struct.pack(">i", 524_289))
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [({}, 524_288), ({"sasl.server.max.receive.size": "1000"}, 1000),
+     ({"listener.name.sasl_plaintext.sasl.server.max.receive.size": "2000"}, 2000)],
+    ids=["default", "set", "listener"],
+)  # fmt: skip
+def test_a_large_frame_before_the_login_is_refused(
+    settings: dict[str, str], limit: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        RefBroker(sasl=USERS, settings=settings) as kafka,
+        socket.create_connection(("127.0.0.1", kafka.port), timeout=ANSWER) as sock,
+    ):
+        sock.sendall(struct.pack(">i", limit + 1))
         assert sock.recv(1) == b""
-    assert "a request of 524289 bytes, where 0 to 524288 are allowed" in caplog.text
+    assert f"a request of {limit + 1} bytes, where 0 to {limit} are allowed" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from refbroker.settings.definitions import broker_settings
 from refbroker.settings.dynamic import base_name
 from refbroker.settings.effective import BrokerLayers, topic_texts
 from refbroker.settings.hints import broker_synonym, nearest
-from refbroker.settings.listeners import Listeners
+from refbroker.settings.listeners import Listeners, check_mechanisms
 from refbroker.settings.values import parse_list
 
 logger = logging.getLogger(__name__)
@@ -46,6 +46,8 @@ _EXPECTED = frozenset(
         "controller.quorum.bootstrap.servers",
         "controller.quorum.voters",
         "process.roles",
+        "sasl.mechanism.controller.protocol",
+        "sasl.mechanism.inter.broker.protocol",
         "ssl.keystore.type",
         "ssl.truststore.type",
     }
@@ -100,11 +102,16 @@ class BrokerConfig:
         """Check that a broker obeys these settings; tools that only read them need not call this.
 
         Raises:
-            ConfigError: the settings name an authorizer, or listeners that this broker does not have.
+            ConfigError: the settings name an authorizer, or listeners that this broker does not have, or those of
+                brokers and controllers contradict each other.
         """
         # Both raise if this broker does not have them.
         Authorizer.from_settings(self.static)
         _ = self.listeners
+        try:
+            check_mechanisms(self.layers, self.listeners)
+        except InvalidConfigurationError as error:
+            raise ConfigError(error.message) from error
 
     def log_stored(self) -> None:
         """Log which settings are stored but have no effect."""

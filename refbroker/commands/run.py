@@ -145,14 +145,8 @@ def _certificate_directory(given: str, settings: dict[str, str]) -> Path:
 
 def _listen_elsewhere(settings: dict[str, str], host: str | None, port: int | None) -> None:
     """Replace the host or port of the first listener for clients; the others stay as the file has them."""
-    from refbroker.settings.listeners import (
-        ALL_ADDRESSES,
-        LOOPBACK,
-        PLAINTEXT,
-        Listener,
-        controller_names,
-        parse_listener,
-    )
+    from refbroker.settings.inter_broker import PLAINTEXT, controller_names
+    from refbroker.settings.listeners import ALL_ADDRESSES, LOOPBACK, Listener, parse_listener
     from refbroker.settings.values import parse_list
 
     controllers = controller_names(settings)

@@ -172,7 +172,8 @@ def _is_dynamic(options: argparse.Namespace, config: BrokerConfig) -> bool:
 
 def _controller(config: BrokerConfig) -> Listener:
     from kclient.errors import ConfigError
-    from refbroker.settings.listeners import controller_names, parse_listener
+    from refbroker.settings.inter_broker import controller_names
+    from refbroker.settings.listeners import parse_listener
     from refbroker.settings.values import parse_list
 
     names = controller_names(config.static) or ["CONTROLLER"]

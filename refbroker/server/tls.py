@@ -88,27 +88,36 @@ class TlsListener:
             raise NoMatchingRuleError(str(error)) from error
 
     def _read(self) -> TlsSettings:
-        return TlsSettings(
-            option=_setting_name,
-            truststore_location=self._text("ssl.truststore.location"),
-            truststore_certificates=self._text("ssl.truststore.certificates"),
-            truststore_password=self._secret("ssl.truststore.password"),
-            keystore_location=self._text("ssl.keystore.location"),
-            keystore_password=self._secret("ssl.keystore.password"),
-            keystore_certificate_chain=self._text("ssl.keystore.certificate.chain"),
-            keystore_key=self._secret("ssl.keystore.key"),
-            key_password=self._secret("ssl.key.password"),
-            enabled_protocols=parse_list(self._text("ssl.enabled.protocols") or ""),
-            cipher_suites=parse_list(self._text("ssl.cipher.suites") or ""),
-            client_auth=self._config.client_auth(self._name),
-        )
+        return tls_settings(self._config, self._name)
 
     def _text(self, setting: str) -> str | None:
         return self._config.listener_text(self._name, setting)
 
-    def _secret(self, setting: str) -> Secret | None:
-        text = self._text(setting)
-        return None if text is None else Secret(text)
+
+def tls_settings(config: BrokerConfig, listener: str) -> TlsSettings:
+    """Return the current settings of TLS of a listener, with the names of a broker's settings for errors."""
+
+    def text(setting: str) -> str | None:
+        return config.listener_text(listener, setting)
+
+    def secret(setting: str) -> Secret | None:
+        found = text(setting)
+        return None if found is None else Secret(found)
+
+    return TlsSettings(
+        option=_setting_name,
+        truststore_location=text("ssl.truststore.location"),
+        truststore_certificates=text("ssl.truststore.certificates"),
+        truststore_password=secret("ssl.truststore.password"),
+        keystore_location=text("ssl.keystore.location"),
+        keystore_password=secret("ssl.keystore.password"),
+        keystore_certificate_chain=text("ssl.keystore.certificate.chain"),
+        keystore_key=secret("ssl.keystore.key"),
+        key_password=secret("ssl.key.password"),
+        enabled_protocols=parse_list(text("ssl.enabled.protocols") or ""),
+        cipher_suites=parse_list(text("ssl.cipher.suites") or ""),
+        client_auth=config.client_auth(listener),
+    )
 
 
 def _setting_name(option: str) -> str:

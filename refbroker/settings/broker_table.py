@@ -302,7 +302,7 @@ sasl.oauthbearer.sub.claim.name string sub * -
 sasl.oauthbearer.token.endpoint.url string null * -
 sasl.server.callback.handler.class class null * -
 sasl.server.max.receive.size int 524288 * A
-security.inter.broker.protocol string PLAINTEXT PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL -
+security.inter.broker.protocol string PLAINTEXT PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL A
 security.providers string null * -
 share.coordinator.append.linger.ms int -1 -1.. -
 share.coordinator.cached.buffer.max.bytes int 1048588 524288.. D

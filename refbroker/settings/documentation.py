@@ -131,6 +131,8 @@ _BROKER = {
     "offsets.topic.segment.bytes": "The segment.bytes of a new __consumer_offsets.",
     "producer.id.expiration.check.interval.ms": "The interval of checks for expired producer ids, in milliseconds.",
     "producer.id.expiration.ms": "How long an idle producer id is kept, in milliseconds.",
+    "security.inter.broker.protocol": "The name of the listener that brokers connect to, unless "
+    "inter.broker.listener.name is set.",
     "socket.listen.backlog.size": "The largest number of connections that wait to be accepted.",
     "socket.receive.buffer.bytes": "The size of the sockets' receive buffers; -1 for the default of the system.",
     "quota.window.num": "The number of samples of a client quota.",

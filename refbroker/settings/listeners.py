@@ -13,10 +13,17 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kclient.errors import ConfigError
+from refbroker.settings.effective import BrokerLayers
+from refbroker.settings.inter_broker import (
+    PLAINTEXT,
+    check_controllers,
+    check_mechanism,
+    controller_names,
+    inter_broker_listener,
+)
 from refbroker.settings.values import parse_list
 
 LOOPBACK = "127.0.0.1"
-PLAINTEXT = "PLAINTEXT"
 SSL = "SSL"
 ALL_ADDRESSES = frozenset({"", "0.0.0.0", "::"})
 
@@ -61,6 +68,7 @@ class Listeners:
     Attributes:
         all: the listeners, in the order of the settings; port 0 picks a free port.
         inter_broker: the name of the listener that brokers connect to.
+        controllers: the names of the listeners of controllers.
 
     Raises:
         ConfigError: no listener is for clients, or settings contradict each other or are not implemented.
@@ -69,22 +77,22 @@ class Listeners:
     def __init__(self, settings: Mapping[str, str]) -> None:
         text = settings.get("listeners", f"{PLAINTEXT}://{LOOPBACK}:9092")
         controllers = controller_names(settings)
-        self.all = [listener for listener in map(parse_listener, parse_list(text)) if listener.name not in controllers]
+        given = [parse_listener(each) for each in parse_list(text)]
+        self.all = [listener for listener in given if listener.name not in controllers]
         if not self.all:
             raise ConfigError(f"none of the listeners {text} is for clients")
         self._protocols = _protocols(settings)
         self._advertised = _advertised(settings, self.all, controllers)
-        self._check_distinct(map(parse_listener, parse_list(text)))
-        for listener in self.all:
+        self._check_distinct(given)
+        if not self._protocols and all(listener.name == PLAINTEXT for listener in self.all):
+            # As in Kafka, where controllers need no entry in the map while nothing is secured.
+            self._protocols = dict.fromkeys([PLAINTEXT, *controllers], PLAINTEXT)
+        for name in [listener.name for listener in given] + (controllers if settings.get("process.roles") else []):
             # Raises if the settings name none.
-            self.protocol(listener.name)
-        named = settings.get("inter.broker.listener.name", "").upper()
-        self.inter_broker = named or settings.get("security.inter.broker.protocol", PLAINTEXT)
-        if named and named not in self._advertised:
-            raise ConfigError(
-                f"inter.broker.listener.name={named} is not among the advertised listeners: "
-                f"{', '.join(self._advertised)}"
-            )
+            self.protocol(name)
+        check_controllers(settings, [listener.name for listener in given])
+        self.controllers = controllers
+        self.inter_broker = inter_broker_listener(settings, self._advertised)
 
     def protocol(self, name: str) -> SecurityProtocol:
         """Return the security protocol of a listener.
@@ -105,6 +113,10 @@ class Listeners:
             f"listener.security.protocol.map has {name}:{found}, which is not a security protocol; they are "
             f"{', '.join(SecurityProtocol.__members__)}"
         )
+
+    def has_protocol(self, name: str) -> bool:
+        """Return whether a listener, which may be on another node, has a security protocol."""
+        return self._protocols.get(name, "" if self._protocols else name) in SecurityProtocol.__members__
 
     def client_advice(self, name: str) -> str:
         """Return what to do about a client that has another security protocol than a listener, for log lines."""
@@ -134,6 +146,17 @@ class Listeners:
             others.append(listener)
 
 
+def check_mechanisms(layers: BrokerLayers, listeners: Listeners) -> None:
+    """Check that the mechanisms with which brokers and controllers log in at each other are enabled.
+
+    Raises:
+        InvalidConfigurationError: one is not.
+    """
+    for name in (listeners.inter_broker, *listeners.controllers):
+        if listeners.has_protocol(name) and listeners.protocol(name).has_sasl:
+            check_mechanism(layers, name, of_controller=name in listeners.controllers)
+
+
 def parse_listener(text: str) -> Listener:
     """Parse `NAME://host:port`; names are in capitals.
 
@@ -159,11 +182,6 @@ def _ip_version(host: str) -> int:
         return ipaddress.ip_address(host).version
     except ValueError:
         return 0
-
-
-def controller_names(settings: Mapping[str, str]) -> list[str]:
-    """Return the names of the controllers' listeners."""
-    return [name.upper() for name in parse_list(settings.get("controller.listener.names", ""))]
 
 
 def _protocols(settings: Mapping[str, str]) -> dict[str, str]:

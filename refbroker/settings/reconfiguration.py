@@ -14,6 +14,7 @@ from refbroker.settings.cross_checks import check_broker, check_local_retention,
 from refbroker.settings.definitions import broker_settings
 from refbroker.settings.dynamic import SECURITY_STORES, base_name, broker_setting, is_per_broker
 from refbroker.settings.effective import BrokerLayers
+from refbroker.settings.listeners import Listeners, check_mechanisms
 from refbroker.settings.values import Type, parse_list
 
 _THREADS = (
@@ -61,6 +62,7 @@ def check_change(
             layers.dynamic if every_broker else props, props if every_broker else layers.dynamic_default, layers.static
         )
         check_broker(new)
+        check_mechanisms(new, Listeners(new.static))
         _check_step(layers, new)
     except InvalidConfigurationError as error:
         raise InvalidRequestError(error.message) from error

@@ -22,7 +22,7 @@ from refbroker.log import FileRange, Files
 from refbroker.runtime.clock import Clock
 from refbroker.security.principals import ANONYMOUS
 from refbroker.server.dispatch import Dispatcher, PendingResponse
-from refbroker.settings.listeners import PLAINTEXT
+from refbroker.settings.inter_broker import PLAINTEXT
 from refbroker.testing.faults import Faults
 from refbroker.testing.faults.injection import FaultInjection
 

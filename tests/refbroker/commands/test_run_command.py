@@ -12,7 +12,7 @@ from refbroker.config import BrokerConfig
 
 FILE = (
     "listeners=CONTROLLER://:9093,CLIENTS://0.0.0.0:9092\ncontroller.listener.names=CONTROLLER\nlog.dirs=/a\n"
-    "advertised.listeners=CLIENTS://example.com:9092\nlistener.security.protocol.map=CLIENTS:PLAINTEXT\n"
+    "advertised.listeners=CLIENTS://example.com:9092\nlistener.security.protocol.map=CLIENTS:PLAINTEXT,CONTROLLER:SSL\n"
     "num.partitions=3\n"
 )
 

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from kclient.errors import ConfigError
+from kclient.errors import ConfigError, InvalidRequestError
 from refbroker.config import BrokerConfig
 from refbroker.settings.listeners import Listener, Listeners, SecurityProtocol
+from refbroker.settings.reconfiguration import check_change
 from refbroker.testing import RefBroker
 
 MAP = "listener.security.protocol.map"
+COMBINED = {
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+}
+SASL = {
+    MAP: "CONTROLLER:SASL_SSL,PLAINTEXT:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "listener.name.plaintext.sasl.enabled.mechanisms": "PLAIN",
+}
 TWO = {"listeners": "INSIDE://127.0.0.1:9092,OUTSIDE://0.0.0.0:0", MAP: "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT"}
 
 
@@ -55,6 +66,26 @@ def test_controllers_listeners_do_not_count() -> None:
 
 def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
     Listeners({**TWO, "listeners": "INSIDE://127.0.0.1:9092,OUTSIDE://[::1]:9092"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({}, "PLAINTEXT"),
+        ({**TWO, "inter.broker.listener.name": "outside"}, "OUTSIDE"),
+        (TWO, "INSIDE"),
+        ({"listeners": "SSL://:1,PLAINTEXT://:2"}, "PLAINTEXT"),
+        ({"listeners": "SSL://:1,PLAINTEXT://:2", "security.inter.broker.protocol": "SSL"}, "SSL"),
+        ({"listeners": "SSL://:1,SASL_SSL://:2"}, "SSL"),
+        (COMBINED, "PLAINTEXT"),
+        ({**SASL, **COMBINED, "sasl.mechanism.inter.broker.protocol": "PLAIN"}, "PLAINTEXT"),
+    ],
+    ids=["default", "by name", "first", "plaintext", "by protocol", "first secured", "combined", "sasl"],
+)
+def test_brokers_have_a_listener(settings: dict[str, str], name: str) -> None:
+    config = BrokerConfig(settings)
+    config.check_runnable()
+    assert config.listeners.inter_broker == name
 
 
 @pytest.mark.parametrize(
@@ -105,6 +136,55 @@ def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
             {**TWO, "inter.broker.listener.name": "BETWEEN"},
             "inter.broker.listener.name=BETWEEN is not among the advertised listeners: INSIDE, OUTSIDE",
         ),
+        (
+            {**TWO, "inter.broker.listener.name": "INSIDE", "security.inter.broker.protocol": "PLAINTEXT"},
+            "only one of inter.broker.listener.name and security.inter.broker.protocol can be set",
+        ),
+        (
+            {**TWO, "security.inter.broker.protocol": "SSL"},
+            (
+                "security.inter.broker.protocol=SSL stands for a listener SSL, which is not among the advertised "
+                "listeners: INSIDE, OUTSIDE; set inter.broker.listener.name instead"
+            ),
+        ),
+        (
+            {**COMBINED, "inter.broker.listener.name": "CONTROLLER"},
+            "inter.broker.listener.name=CONTROLLER is among controller.listener.names",
+        ),
+        (
+            {**COMBINED, "listeners": "PLAINTEXT://:9092"},
+            (
+                "controller.listener.names has CONTROLLER, which listeners must have, too, with "
+                "process.roles=broker,controller"
+            ),
+        ),
+        (
+            {**COMBINED, "process.roles": "broker"},
+            "controller.listener.names has CONTROLLER, which listeners must not have with process.roles=broker",
+        ),
+        ({"process.roles": "broker"}, "process.roles=broker needs controller.listener.names"),
+        (
+            {"process.roles": "broker", "controller.listener.names": "OTHER", MAP: "PLAINTEXT:PLAINTEXT"},
+            "add OTHER:PLAINTEXT to listener.security.protocol.map",
+        ),
+        (
+            {**COMBINED, "listeners": "SSL://:9092,CONTROLLER://:9093"},
+            "add CONTROLLER:PLAINTEXT to listener.security.protocol.map",
+        ),
+        (
+            {**SASL, "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512"},
+            (
+                "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used for "
+                "inter-broker communication"
+            ),
+        ),
+        (
+            {**SASL, **COMBINED, "sasl.mechanism.controller.protocol": "GSSAPI"},
+            (
+                "sasl.mechanism.controller.protocol must be included in sasl.enabled.mechanisms when SASL is used for "
+                "controller communication"
+            ),
+        ),
     ],
     ids=[
         "form",
@@ -122,6 +202,16 @@ def test_a_port_may_be_used_for_both_versions_of_ip() -> None:
         "only a controller's advertised",
         "wildcard advertised",
         "between brokers",
+        "between brokers twice",
+        "protocol between brokers",
+        "controller between brokers",
+        "missing controller",
+        "controller of others",
+        "no controller",
+        "protocol of controllers",
+        "protocol of a controller",
+        "mechanism between brokers",
+        "mechanism of controllers",
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, str], text: str) -> None:
@@ -130,3 +220,14 @@ def test_settings_that_contradict_each_other_are_refused(settings: dict[str, str
     assert text in caught.value.message
     with pytest.raises(ConfigError):
         RefBroker(settings=settings)
+
+
+def test_a_mechanism_between_brokers_that_is_not_enabled_cannot_be_set_while_the_broker_runs() -> None:
+    layers = BrokerConfig(SASL).layers
+    name = "sasl.mechanism.inter.broker.protocol"
+    check_change({name: "PLAIN"}, [name], every_broker=False, layers=layers)
+    with pytest.raises(InvalidRequestError, match=f"{name} must be included in sasl.enabled.mechanisms"):
+        check_change({name: "SCRAM-SHA-512"}, [name], every_broker=False, layers=layers)
+    own = "listener.name.plaintext.sasl.enabled.mechanisms"
+    with pytest.raises(InvalidRequestError, match=f"{name} must be included in sasl.enabled.mechanisms"):
+        check_change({name: "PLAIN", own: "SCRAM-SHA-512"}, [own], every_broker=False, layers=layers)

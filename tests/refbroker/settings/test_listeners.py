@@ -174,8 +174,8 @@ def test_brokers_have_a_listener(settings: dict[str, str], name: str) -> None:
         (
             {**SASL, "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512"},
             (
-                "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used for "
-                "inter-broker communication"
+                "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used "
+                "for inter-broker communication"
             ),
         ),
         (

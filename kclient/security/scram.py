@@ -1,8 +1,8 @@
 """SCRAM (RFC 5802), as Kafka has it: both sides of the exchange, and the keys that a broker stores.
 
-Texts are UTF-8 without SASLprep, as in Kafka. Channel binding does not exist. A side never keeps the password that it
-does not need: a broker stores two keys, from which nobody can log in. Elsewhere: SASL on a connection, other mechanisms
-(`sasl`). Source: KIP-48, KIP-84, KIP-554.
+Texts are UTF-8 without SASLprep, as in Kafka, whose brokers take names of ASCII only. Channel binding does not exist. A
+side never keeps the password that it does not need: a broker stores two keys, from which nobody can log in. Elsewhere:
+SASL on a connection, other mechanisms (`sasl`). Source: KIP-48, KIP-84, KIP-554.
 """
 
 from __future__ import annotations
@@ -69,10 +69,11 @@ class ScramAccount(NamedTuple):
 
 # Possessive, because an attempt to match otherwise takes memory for each character, of messages that nobody has proved
 # to be from a user.
-_NAME = r"(?:[^\x00,=]++|=2C|=3D)++"
+_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]++"
 _BASE64 = "[A-Za-z0-9+/]++={0,2}"
-_EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]++=[^\x00,]++)*+)"
+_EXTENSION = r"[A-Za-z]++=[\x01-\x2b\x2d-\x7f]++"
+_EXTENSIONS = rf"(?P<extensions>(?:,{_EXTENSION})*+)"
 _CLIENT_FIRST = re.compile(
     rf"n,(?:a=(?P<authzid>{_NAME}))?,(?P<bare>(?:m=[^,]*,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
 )
@@ -80,7 +81,7 @@ _SERVER_FIRST = re.compile(
     rf"(?:m=[^,]*,)?r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}})(?:,.*)?"
 )
 _CLIENT_FINAL = re.compile(
-    rf"(?P<bare>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE})(?:,(?!p=)[A-Za-z]++=[^\x00,]++)*+),p=(?P<proof>{_BASE64})"
+    rf"(?P<bare>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE})(?:,(?!p=){_EXTENSION})*+),p=(?P<proof>{_BASE64})"
 )
 _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^,]*)|v=(?P<signature>{_BASE64}))(?:,.*)?")
 

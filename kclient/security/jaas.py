@@ -19,8 +19,8 @@ _TOKEN = re.compile(
     r"""|(?P<sign>[=;])|(?P<word>[^\s=;"']+)""",
     re.DOTALL,
 )
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_ESCAPE = re.compile(r"\\(?:(?P<octal>[0-3][0-7]{0,2}|[4-7][0-7]?)|(?P<letter>.))", re.DOTALL)
+_LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 class JaasModule(NamedTuple):
@@ -82,4 +82,9 @@ def _tokens(text: str, setting: str) -> Iterator[_Token]:
             yield _Token(found["sign"], is_sign=True)
         elif found["blank"] is None:
             quoted = found["double"] if found["double"] is not None else found["single"]
-            yield _Token(_ESCAPE.sub(lambda escape: _LETTERS.get(escape[1], escape[1]), quoted))
+            yield _Token(_ESCAPE.sub(_meant, quoted))
+
+
+def _meant(escape: re.Match[str]) -> str:
+    letter = escape["letter"]
+    return chr(int(escape["octal"], 8)) if letter is None else _LETTERS.get(letter, letter)

@@ -27,10 +27,12 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
             {"username": "alice", "password": "x;y=z"},
         ),
         (f'{PLAIN} optional a="q\\"u\\\\o" /* b="c" */ d = "\\n";', {"a": 'q"u\\o', "d": "\n"}),
+        # As StreamTokenizer reads escapes: octal numbers have at most three digits, up to 377.
+        (f'{PLAIN} required a="\\a\\v\\101\\7x\\400\\8";', {"a": "\a\vA\7x 08"}),
         (f"{PLAIN} required a='==' b=\"=;\" c=\"=\" d=';';", {"a": "==", "b": "=;", "c": "=", "d": ";"}),
         (f"{PLAIN} required;", {}),
     ],
-    ids=["quoted", "words", "escapes", "signs", "none"],
+    ids=["quoted", "words", "escapes", "numbers", "signs", "none"],
 )
 def test_options_of_a_module(text: str, options: dict[str, str]) -> None:
     assert parse(text) == ("PlainLoginModule", options)

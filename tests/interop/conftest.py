@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.conftest import is_secured
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_settings import KEEP_OLD_RECORDS
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.tools import JavaTools
+from tests.support.security import clients, credentials
 
 HERE = Path(__file__).parent
 FEW_PARTITIONS = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
@@ -37,10 +39,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def refbroker_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def refbroker_process(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrokerProcess]:
     """refbroker as a process, one per run."""
+    directory = tmp_path_factory.mktemp("refbroker")
     settings = {"auto.create.topics.enable": "true", **KEEP_OLD_RECORDS}
-    with BrokerProcess(tmp_path_factory.mktemp("refbroker") / "data", settings=settings) as process:
+    if is_secured(request.config):
+        settings |= credentials.refbroker_settings(directory)
+    with BrokerProcess(directory / "data", settings=settings) as process:
+        if is_secured(request.config):
+            clients.register(process.bootstrap_servers, credentials.client_options(credentials.PLAIN))
         yield process
 
 
@@ -80,9 +89,14 @@ def process(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture(scope="session")
-def java(needs_kafka: None, target: Target) -> JavaTools:
+def java(
+    needs_kafka: None, target: Target, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> JavaTools:
     """Kafka's Java tools, pointed at the broker under test."""
-    return JavaTools(target.bootstrap_servers)
+    config = None
+    if is_secured(request.config):
+        config = credentials.java_properties(tmp_path_factory.mktemp("java"), credentials.PLAIN)
+    return JavaTools(target.bootstrap_servers, config)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
@@ -218,6 +218,7 @@ class Java:
 
     Parameters:
         strategy: how a leader assigns; None for the consumer protocol.
+        security: its options for a broker with security.
 
     Attributes:
         events: what it has said, in order.
@@ -231,6 +232,7 @@ class Java:
         *,
         strategy: str | None = "range",
         instance_id: str | None = None,
+        security: Sequence[str] = (),
     ) -> None:
         protocol = ["--group-protocol", "consumer"]
         if strategy is not None:
@@ -242,7 +244,7 @@ class Java:
         self._process = subprocess.Popen(
             [
                 *("java", *TOOL_FLAGS, "-cp", classpath(), f"{TOOLS}.VerifiableConsumer"),
-                *("--bootstrap-server", bootstrap_servers, "--topic", topic, "--group-id", group),
+                *("--bootstrap-server", bootstrap_servers, *security, "--topic", topic, "--group-id", group),
                 *("--reset-policy", "earliest", *protocol),
                 *(() if instance_id is None else ("--group-instance-id", instance_id)),
             ],

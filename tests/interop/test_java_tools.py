@@ -1,6 +1,6 @@
 """Apache Kafka's own command-line tools against the broker under test: each must do its work and say so.
 
-Transactions are in `test_java_transactions`; what needs security is not here.
+With `--security=sasl_ssl` they log in over TLS. Transactions are in `test_java_transactions`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def test_api_versions(java: JavaTools) -> None:
 
 
 def test_cluster_id(java: JavaTools) -> None:
-    output = run_tool(f"{TOOLS}.ClusterTool", "cluster-id", "--bootstrap-server", java.bootstrap_servers).stdout
+    output = run_tool(
+        f"{TOOLS}.ClusterTool", "cluster-id", "--bootstrap-server", java.bootstrap_servers, *java.security
+    ).stdout
     assert re.search(r"Cluster ID: \S+", output), output
 
 
@@ -200,6 +202,7 @@ def test_delete_records(java: JavaTools, topic: str, tmp_path: Path) -> None:
 # The clients' own system tests
 
 
+@pytest.mark.not_secured("the tool has no options for security")
 def test_client_compatibility(java: JavaTools, target: Target, topic: str) -> None:
     # The tool insists on creating a topic of this name.
     java.topics("--delete", "--topic", "newtopic", "--if-exists")
@@ -303,11 +306,11 @@ def test_consume_topics_by_their_pattern(java: JavaTools, topic: str) -> None:
 
 def test_two_members_rebalance(java: JavaTools, topic: str) -> None:
     java.create_topic(topic, partitions=4)
-    members = [Java(java.bootstrap_servers, topic, topic)]
+    members = [Java(java.bootstrap_servers, topic, topic, security=java.security)]
     with ExitStack() as stack:
         stack.callback(members[0].close)
         poll_until(lambda: len(members[0].partitions) == 4)
-        members.append(Java(java.bootstrap_servers, topic, topic))
+        members.append(Java(java.bootstrap_servers, topic, topic, security=java.security))
         stack.callback(members[1].close)
         poll_until(lambda: [len(member.partitions) for member in members] == [2, 2])
         described = java.run(GROUP_TOOL, "--describe", "--group", topic, "--members")

@@ -98,6 +98,7 @@ def test_an_open_transaction_is_aborted_in_its_partition_by_either(
     admin.complete_transaction(opened, commit=False)
 
 
+@pytest.mark.not_secured("librdkafka has its own names for options")
 def test_a_transaction_of_librdkafka_is_ended_from_outside(target: Target, admin: Admin, made: str, name: str) -> None:
     confluent = pytest.importorskip("confluent_kafka")
     options = {"bootstrap.servers": target.bootstrap_servers, "transactional.id": name, "log_level": 0}

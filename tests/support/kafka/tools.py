@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tests.support.kafka.jars import run_tool
@@ -29,15 +30,20 @@ class JavaTools:
 
     Args:
         bootstrap_servers: the broker under test.
+        config: a file of client options, for a broker with security.
+
+    Attributes:
+        security: the options of a tool that name the file.
     """
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, config: Path | None = None) -> None:
         self.bootstrap_servers = bootstrap_servers
-        self._bootstrap = ("--bootstrap-server", bootstrap_servers)
+        self.security = () if config is None else ("--command-config", str(config))
+        self._connection = ("--bootstrap-server", bootstrap_servers, *self.security)
 
     def run(self, tool: str, *arguments: str, input: str | bytes | None = None, timeout: float = PROCESS) -> str:
         """Run a tool that takes ``--bootstrap-server``; returns both of its output streams."""
-        return run_tool(tool, *self._bootstrap, *arguments, input=input, timeout=timeout).stdout
+        return run_tool(tool, *self._connection, *arguments, input=input, timeout=timeout).stdout
 
     def topics(self, *arguments: str) -> str:
         """kafka-topics.sh"""

@@ -1,4 +1,4 @@
-"""Who the clients of a secured run are, and the settings of an Apache Kafka that lets them in."""
+"""Who the clients of a secured run are, and the settings of brokers that let them in."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from refbroker.security.authorizer import STANDARD_AUTHORIZER
 from refbroker.testing.certificates import Certificates
 from tests.support import pki
 
 USER = "suite"
 PASSWORD = "suite-secret"
-MECHANISM = "SCRAM-SHA-256"
+MECHANISM, PLAIN = "SCRAM-SHA-256", "PLAIN"
 LISTENER = "CLIENTS"
 """The listener of Apache Kafka that clients log in at. Brokers and controllers have listeners of their own."""
 _MODULES = "org.apache.kafka.common.security"
@@ -23,14 +24,40 @@ def certificates() -> Certificates:
     return Certificates()
 
 
-def client_options() -> dict[str, Any]:
-    """Return the options of a client of Apache Kafka, without `bootstrap_servers`."""
+def client_options(mechanism: str = MECHANISM) -> dict[str, Any]:
+    """Return the options of a client of a broker with these settings, without `bootstrap_servers`."""
     return {
         "security_protocol": "SASL_SSL",
         "ssl_truststore_certificates": certificates().authority,
-        "sasl_mechanism": MECHANISM,
+        "sasl_mechanism": mechanism,
         "sasl_username": USER,
         "sasl_password": PASSWORD,
+    }
+
+
+def java_properties(directory: Path, mechanism: str = MECHANISM) -> Path:
+    """Write the file of options that Kafka's tools need, and return its path."""
+    trust, file = directory / "ca.pem", directory / "client.properties"
+    trust.write_text(certificates().authority)
+    module = f"{_MODULES}.plain.PlainLoginModule" if mechanism == PLAIN else f"{_MODULES}.scram.ScramLoginModule"
+    file.write_text(
+        f"security.protocol=SASL_SSL\nsasl.mechanism={mechanism}\nssl.truststore.location={trust}\n"
+        f'ssl.truststore.type=PEM\nsasl.jaas.config={module} required username="{USER}" password="{PASSWORD}";\n'
+    )
+    return file
+
+
+def refbroker_settings(directory: Path) -> dict[str, str]:
+    """Return the settings of a refbroker whose clients have to log in, with PLAIN because it has no users of SCRAM.
+
+    Parameters:
+        directory: where its certificate goes.
+    """
+    return {
+        "listeners": f"{LISTENER}://127.0.0.1:0",
+        "listener.security.protocol.map": f"{LISTENER}:SASL_SSL",
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        **_settings(directory),
     }
 
 
@@ -40,8 +67,17 @@ def kafka_options(directory: Path) -> dict[str, Any]:
     Parameters:
         directory: where its certificate goes.
     """
+    return {
+        "listeners": {LISTENER: "SASL_SSL"},
+        "client_listener": LISTENER,
+        "config": _settings(directory),
+        "format_options": ["--add-scram", f"{MECHANISM}=[name={USER},password={PASSWORD}]"],
+    }
+
+
+def _settings(directory: Path) -> dict[str, str]:
     prefix = f"listener.name.{LISTENER.lower()}"
-    config = {
+    return {
         f"{prefix}.ssl.keystore.location": str(pki.write_pkcs12(directory / "kafka.p12", certificates().broker)),
         f"{prefix}.ssl.keystore.password": pki.PASSWORD,
         f"{prefix}.ssl.keystore.type": "PKCS12",
@@ -51,10 +87,4 @@ def kafka_options(directory: Path) -> dict[str, Any]:
         # Brokers and controllers connect to each other without credentials.
         "super.users": f"User:{USER};User:ANONYMOUS",
         "allow.everyone.if.no.acl.found": "false",
-    }
-    return {
-        "listeners": {LISTENER: "SASL_SSL"},
-        "client_listener": LISTENER,
-        "config": config,
-        "format_options": ["--add-scram", f"{MECHANISM}=[name={USER},password={PASSWORD}]"],
     }

@@ -41,6 +41,7 @@ PATTERNS = (
     *("CN=", "OU=", ",", "\\.", "x"),
     *("(.*)", "(.*?)", "([a-zA-Z]+)", "([^,]*)", "(?<n>.*?)", ".*", "(a|b)?", "[0-9]*"),
 )
+MOST_SLOW_PIECES = 2
 REPLACEMENTS = ("$1", "$1", "$0", "$12", "@", "é", "x", "\\$", "\\/", " ", "-")
 SUBJECTS = (
     "CN=alice,OU=dev,O=acme",
@@ -93,6 +94,10 @@ def _random_rule(rng: random.Random) -> str:
     pieces = rng.choices(PATTERNS, k=rng.randint(1, 5))
     if sum("(?<n>" in piece for piece in pieces) > 1:
         pieces = [piece for piece in pieces if "(?<n>" not in piece] or [".*"]
+    # The broker gives up at patterns that take many steps, which Kafka does not.
+    slow = [piece for piece in pieces if ".*" in piece][MOST_SLOW_PIECES:]
+    for piece in slow:
+        pieces.remove(piece)
     pattern = rng.choice(("^", "")) + "".join(pieces) + rng.choice(("$", ""))
     replacement = "".join(rng.choices(REPLACEMENTS, k=rng.randint(0, 3)))
     if not any("(" in piece for piece in pieces):

@@ -24,6 +24,13 @@ _log = logging.getLogger(__name__)
 _NEVER = math.inf
 
 
+class FetchedToken(NamedTuple):
+    """A token, and whether it was fetched because a broker had refused another one."""
+
+    token: OAuthToken
+    follows_refusal: bool
+
+
 class RefreshPolicy(NamedTuple):
     """When to replace a token, and when to ask a provider again that has failed.
 
@@ -93,7 +100,7 @@ class TokenSource:
         self._clock = clock
         self._time_ms = time_ms
         self._rng = rng
-        self._token: OAuthToken | None = None
+        self._token: FetchedToken | None = None
         self._failures = 0
         self._error: KafkaError | None = None
         self._retry_at = 0.0
@@ -106,7 +113,7 @@ class TokenSource:
             return StartedExchange(self._exchange(lambda: token), blocks=False)
         return StartedExchange(self._exchange(self.fetch), blocks=True)
 
-    def fetch(self) -> OAuthToken:
+    def fetch(self) -> FetchedToken:
         """Return the token, and ask the provider for one unless the present one is valid. Blocks.
 
         Raises:
@@ -130,7 +137,8 @@ class TokenSource:
             self.refresh_at = self._retry_at
             _log.warning("the token of %s could not be replaced, and is kept until it expires: %s", self.who, error)
 
-    def _ask(self) -> OAuthToken:
+    def _ask(self) -> FetchedToken:
+        follows_refusal = self._was_refused
         try:
             token = self._provide()
         except KafkaError as error:
@@ -140,6 +148,7 @@ class TokenSource:
             failure = OAuthTokenError(f"the token provider failed: {type(error).__name__}: {error}")
             raise self._failed(failure) from None
         self._error = None
+        fetched = FetchedToken(token, follows_refusal)
         if token.expires_at_ms is not None:
             lifetime = (token.expires_at_ms - self._time_ms()) / 1000
             if lifetime <= 0:
@@ -148,9 +157,9 @@ class TokenSource:
                         f"the token provider returned a token that expired {-lifetime:.0f} s ago; check the clocks"
                     )
                 )
-            self._token = token
+            self._token = fetched
             self.refresh_at = self._clock() + self._policy.delay(lifetime, self._rng)
-        return token
+        return fetched
 
     def _failed(self, error: KafkaError) -> KafkaError:
         self._failures += 1
@@ -159,22 +168,26 @@ class TokenSource:
         self._retry_at = self._clock() + pause
         return error
 
-    def _valid_token(self) -> OAuthToken | None:
-        token = self._token
-        if token is None or token.expires_at_ms is None or token.expires_at_ms <= self._time_ms():
-            return None
-        return token
+    def _valid_token(self) -> FetchedToken | None:
+        fetched = self._token
+        expires_at_ms = None if fetched is None else fetched.token.expires_at_ms
+        return None if expires_at_ms is None or expires_at_ms <= self._time_ms() else fetched
 
-    def _exchange(self, fetch: Callable[[], OAuthToken]) -> Generator[bytes, bytes, None]:
-        token = fetch()
+    def _exchange(self, fetch: Callable[[], FetchedToken]) -> Generator[bytes, bytes, None]:
+        fetched = fetch()
         try:
-            yield from oauth_client(token)
+            yield from oauth_client(fetched.token)
         except SaslAuthenticationError as refusal:
-            if self._token is token:
+            if self._token is fetched:
                 self._token, self.refresh_at = None, _NEVER
-            if self._was_refused:
+            if fetched.follows_refusal:
                 # The next logins do not ask for tokens that will be refused as well.
                 raise self._failed(refusal) from None
             self._was_refused = True
             raise OAuthTokenError(f"{refusal.message}; the client asks for a new token") from None
-        self._failures, self._was_refused = 0, False
+        self._failures = 0
+        if fetched.follows_refusal:
+            self._was_refused = False
+            if self._token is fetched:
+                # It may be revoked later, like any other.
+                self._token = fetched._replace(follows_refusal=False)

@@ -17,9 +17,11 @@ REFUSED = SaslAuthenticationError('{"status":"invalid_token"}')
 
 
 class Provider:
-    """A provider of tokens that live for so many seconds, and a clock that the test moves."""
+    """A provider of tokens that live for so many seconds, None for tokens that do not say, and a clock that the test
+    moves.
+    """
 
-    def __init__(self, lifetime: float = 3600.0, policy: RefreshPolicy | None = None) -> None:
+    def __init__(self, lifetime: float | None = 3600.0, policy: RefreshPolicy | None = None) -> None:
         self.lifetime = lifetime
         self.now = 100.0
         self.calls = 0
@@ -38,7 +40,8 @@ class Provider:
         self.calls += 1
         if self.error is not None:
             raise self.error
-        return OAuthToken(f"token-{self.calls}", int((self.now + self.lifetime) * 1000))
+        expiry = None if self.lifetime is None else int((self.now + self.lifetime) * 1000)
+        return OAuthToken(f"token-{self.calls}", expiry)
 
     def log_in(self) -> str:
         """Log in; return the token."""
@@ -112,7 +115,7 @@ def test_a_provider_that_fails_is_asked_again_after_growing_pauses() -> None:
     assert [later - earlier for earlier, later in itertools.pairwise(asked)] == [1.0, 2.0, 4.0, 4.0, 4.0]
     provider.error = None
     provider.now += 4.0
-    assert provider.source.fetch().value.reveal() == f"token-{provider.calls}"
+    assert provider.source.fetch().token.value.reveal() == f"token-{provider.calls}"
 
 
 def test_a_token_is_kept_while_its_replacement_fails(caplog: pytest.LogCaptureFixture) -> None:
@@ -144,6 +147,34 @@ def test_the_first_refusal_asks_for_another_token_and_the_second_is_final() -> N
     provider.now += 10.0
     assert provider.log_in() == "token-3"
     assert isinstance(provider.be_refused(), OAuthTokenError)
+
+
+@pytest.mark.parametrize("lifetime", [3600.0, None], ids=["shared token", "token for each"])
+def test_logins_at_the_same_time_are_refused_together_without_a_final_refusal(lifetime: float | None) -> None:
+    provider = Provider(lifetime)
+    if lifetime is not None:
+        provider.log_in()
+    exchanges = [provider.source.start("kafka").exchange for _ in range(3)]
+    for exchange in exchanges:
+        next(exchange)
+    for exchange in exchanges:
+        exchange.send(b'{"status":"invalid_token"}')
+        with pytest.raises(OAuthTokenError, match="asks for a new token"):
+            exchange.throw(REFUSED)
+    assert isinstance(provider.be_refused(), SaslAuthenticationError)
+    provider.now += 10.0
+    provider.log_in()
+
+
+def test_a_broker_that_accepts_the_old_token_does_not_hide_one_that_refuses_the_new_one() -> None:
+    provider = Provider()
+    provider.log_in()
+    elsewhere, _ = provider.source.start("kafka-2")
+    next(elsewhere)
+    assert isinstance(provider.be_refused(), OAuthTokenError)
+    with pytest.raises(StopIteration):
+        elsewhere.send(b"")
+    assert isinstance(provider.be_refused(), SaslAuthenticationError)
 
 
 def test_a_provider_that_refuses_the_client_is_an_authentication_error() -> None:

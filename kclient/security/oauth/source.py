@@ -143,7 +143,7 @@ class TokenSource:
             token = self._provide()
         except KafkaError as error:
             raise self._failed(error) from None
-        except Exception as error:  # noqa: BLE001 - code of the application
+        except BaseException as error:  # noqa: BLE001 - code of the application, which may call sys.exit
             # A traceback of the provider's may show what it has sent, so only the error itself is kept.
             failure = OAuthTokenError(f"the token provider failed: {type(error).__name__}: {error}")
             raise self._failed(failure) from None

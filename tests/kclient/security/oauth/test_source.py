@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import math
@@ -25,7 +26,7 @@ class Provider:
         self.lifetime = lifetime
         self.now = 100.0
         self.calls = 0
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.source = TokenSource(
             self.provide,
             who="the client 'billing'",
@@ -116,6 +117,21 @@ def test_a_provider_that_fails_is_asked_again_after_growing_pauses() -> None:
     provider.error = None
     provider.now += 4.0
     assert provider.source.fetch().token.value.reveal() == f"token-{provider.calls}"
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no"), SystemExit("no"), KeyboardInterrupt("no"), asyncio.CancelledError("no")], ids=repr
+)
+def test_whatever_a_provider_raises_is_an_error_that_may_pass(error: BaseException) -> None:
+    provider = Provider()
+    provider.error = error
+    with pytest.raises(OAuthTokenError, match=f"the token provider failed: {type(error).__name__}: no"):
+        provider.source.fetch()
+    # The thread that refreshes tokens continues as well.
+    provider.source.refresh()
+    provider.error = None
+    provider.now += 10.0
+    assert provider.log_in() == "token-3"
 
 
 def test_a_token_is_kept_while_its_replacement_fails(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import brokers, groups, permissions, transactions
+from benchmarks import brokers, groups, permissions, tls, transactions
 from benchmarks.broker_load import (
     CONFLUENT,
     CONNECTIONS,
@@ -35,9 +36,12 @@ from benchmarks.broker_load import (
     measure_old_and_new,
     measure_together,
 )
+from benchmarks.secured import secured_brokers, write_authority
 from kclient import __version__, records
 
-SECTIONS = "produce, consume, latency, transactions, refbroker, permissions, groups or start"
+SECTIONS = "produce, consume, latency, transactions, refbroker, permissions, groups, start or tls"
+OWN_BROKERS = ("start", "tls", "permissions")
+"""The sections that start brokers of their own."""
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 
@@ -83,17 +87,31 @@ class Bench:
         return not self.only or self.only in section
 
     def worker(
-        self, what: str, client: str, bootstrap: str, topic: str, count: int, mode: str, *, size: int = 100
+        self,
+        what: str,
+        client: str,
+        bootstrap: str,
+        topic: str,
+        count: int,
+        mode: str,
+        *,
+        size: int = 100,
+        variables: dict[str, str] | None = None,
     ) -> dict[str, Any]:
+        """Run one measurement in a separate process; `variables` of the environment add TLS or a busy thread."""
         figures_of = [what, client, bootstrap, topic, str(count), str(size), mode]
         command = [sys.executable, str(HERE / "workers.py"), *figures_of]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT, check=False)
+        environment = {**os.environ, **(variables or {})}
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=600, cwd=ROOT, env=environment, check=False
+        )
         if done.returncode:
             raise SystemExit(f"{what} by {client} failed:\n{done.stderr[-3000:]}")
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        if what == "produce" and (landed := brokers.count_records(bootstrap, topic)) != count:
+        if what == "produce" and variables is None and (landed := brokers.count_records(bootstrap, topic)) != count:
             raise SystemExit(f"{client} said it produced {count:,} records, and {landed:,} are there")
-        self.raw.append({"what": what, "client": client, "mode": mode, "size": size, "topic": topic, **result})
+        with_ = {"variables": sorted(variables)} if variables else {}
+        self.raw.append({"what": what, "client": client, "mode": mode, "size": size, "topic": topic, **with_, **result})
         figures = ", ".join(f"{name} {value:,.0f}" for name, value in result.items() if isinstance(value, int | float))
         self.console.print(f"  {what:8} {client:16} {mode:8} {figures}", highlight=False)
         return result
@@ -306,6 +324,51 @@ def transactional(bench: Bench, broker: str, bootstrap: str) -> None:
     bench.add(f"a commit of 100 ms of records, p50, {broker}", "ms", ours, CONFLUENT, theirs)
 
 
+def with_tls(bench: Bench, directory: Path) -> None:
+    """Measure TLS: clients with and without a busy thread, brokers, and new connections."""
+    authority = write_authority(directory)
+    of = tls.TlsBench(bench.worker, authority, bench.count, bench.rounds)
+    with secured_brokers(directory) as under_test:
+        ours, kafka = under_test
+        for broker in under_test:
+            tls.check_suite(broker, authority)
+        memory = {broker.name: of.memory(broker, has_tls=True) for broker in under_test}
+        bench.add("memory of a TLS connection", "kB", memory[ours.name], kafka.name, memory[kafka.name])
+        opened = of.handshakes(under_test)
+        rates = [tls.best(opened[broker.name], "rate") for broker in under_test]
+        bench.add("new TLS connections, refbroker", "1/s", rates[0], kafka.name, rates[1], Goal(1))
+        cpu = [tls.best(opened[broker.name], "broker_cpu_ms", min) for broker in under_test]
+        bench.add("broker's CPU, a new TLS connection", "ms", cpu[0], kafka.name, cpu[1])
+        _add_clients(bench, of.clients(kafka), kafka.name)
+        for (what, _), results in (found := of.brokers(under_test)).items():
+            bench.raw += [{"what": f"{what} with TLS", **one} for one in results]
+        for what in ("produce", "consume"):
+            rate, cpu = (
+                [tls.best(found[what, broker.name], figure, choose) for broker in under_test]
+                for figure, choose in (("rate", max), ("broker_cpu", min))
+            )
+            title = f"{CONFLUENT}'s {what} with TLS"
+            bench.add(f"refbroker under {title}", "records/s", rate[0], kafka.name, rate[1], Goal(1))
+            bench.add(f"broker's CPU, {title}", "s/M", cpu[0], kafka.name, cpu[1])
+
+
+def _add_clients(bench: Bench, found: dict[tls.Case, list[dict[str, Any]]], broker: str) -> None:
+    for what in ("produce", "consume"):
+        for is_busy, beside in ((False, ""), (True, " beside a busy thread")):
+            title = f"{what} with TLS{beside}, {broker}"
+            ours, plain, theirs = (
+                found[tls.Case(what, client, has_tls, is_busy)]
+                for client, has_tls in (("kclient", True), ("kclient", False), (CONFLUENT, True))
+            )
+            rate = tls.best(ours, "rate")
+            goal = None if is_busy else Goal(0.7)
+            bench.add(title, "records/s", rate, "kclient without TLS", tls.best(plain, "rate"), goal)
+            bench.add(title, "records/s", rate, f"{CONFLUENT} with TLS", tls.best(theirs, "rate"), Goal(1))
+            if not is_busy:
+                cpu = [tls.best(results, "cpu_per_million", min) for results in (ours, plain)]
+                bench.add(f"CPU to {title}", "s/M", cpu[0], "kclient without TLS", cpu[1])
+
+
 def start(bench: Bench, directory: Path) -> None:
     figures = {
         name: brokers.start_and_idle(name, directory / f"start-{name.replace(' ', '-')}") for name in brokers.BROKERS
@@ -325,6 +388,33 @@ def warm_up(bench: Bench, bootstrap: str) -> None:
     topic = bench.fresh(bootstrap, 1)()
     bench.worker("produce", CONFLUENT, bootstrap, topic, bench.count, "tuned")
     bench.worker("consume", CONFLUENT, bootstrap, topic, bench.count, "tuned")
+
+
+def on_both_brokers(bench: Bench, directory: Path, peers: list[str], *, quick: bool) -> None:
+    """Run the sections that share two brokers."""
+    with (
+        brokers.apache_kafka(directory / "kafka") as (kafka, kafka_pid),
+        brokers.refbroker(directory / "ref") as (ref, ref_pid),
+    ):
+        warm_up(bench, kafka)
+        warm_up(bench, ref)
+        for broker, bootstrap in (("Apache Kafka", kafka), ("refbroker", ref)):
+            for partitions in (1,) if quick else (1, 100):
+                if bench.wants("produce"):
+                    produce(bench, broker, bootstrap, partitions, peers if partitions == 1 else [])
+                if bench.wants("consume"):
+                    consume(bench, broker, bootstrap, partitions, peers if partitions == 1 else [])
+            if bench.wants("latency"):
+                latency(bench, broker, bootstrap)
+            if bench.wants("transactions"):
+                transactional(bench, broker, bootstrap)
+        both = [BrokerUnderTest("Apache Kafka", kafka, kafka_pid), BrokerUnderTest("refbroker", ref, ref_pid)]
+        if bench.wants("refbroker"):
+            broker_under_the_same_client(bench, both)
+            many_connections(bench, both)
+            long_log(bench, both[1])
+        if bench.wants("groups"):
+            many_groups(bench, both)
 
 
 def table(rows: list[Row]) -> Table:
@@ -358,33 +448,11 @@ def main() -> None:
             start(bench, directory)
         if bench.wants("permissions"):
             guarded(bench, directory)
-        with (
-            brokers.apache_kafka(directory / "kafka") as (kafka, kafka_pid),
-            brokers.refbroker(directory / "ref") as (
-                ref,
-                ref_pid,
-            ),
-        ):
-            warm_up(bench, kafka)
-            warm_up(bench, ref)
-            for broker, bootstrap in (("Apache Kafka", kafka), ("refbroker", ref)):
-                for partitions in (1,) if arguments.quick else (1, 100):
-                    if bench.wants("produce"):
-                        produce(bench, broker, bootstrap, partitions, peers if partitions == 1 else [])
-                    if bench.wants("consume"):
-                        consume(bench, broker, bootstrap, partitions, peers if partitions == 1 else [])
-                if bench.wants("latency"):
-                    latency(bench, broker, bootstrap)
-                if bench.wants("transactions"):
-                    transactional(bench, broker, bootstrap)
-            if bench.wants("refbroker"):
-                both = [BrokerUnderTest("Apache Kafka", kafka, kafka_pid), BrokerUnderTest("refbroker", ref, ref_pid)]
-                broker_under_the_same_client(bench, both)
-                many_connections(bench, both)
-                long_log(bench, both[1])
-            if bench.wants("groups"):
-                both = [BrokerUnderTest("Apache Kafka", kafka, kafka_pid), BrokerUnderTest("refbroker", ref, ref_pid)]
-                many_groups(bench, both)
+        if bench.wants("tls"):
+            (directory / "tls").mkdir()
+            with_tls(bench, directory / "tls")
+        if arguments.only not in OWN_BROKERS:
+            on_both_brokers(bench, directory, peers, quick=arguments.quick)
     console.print(table(bench.rows))
     run = {
         "kclient": __version__,

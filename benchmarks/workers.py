@@ -3,6 +3,9 @@
 Each client does the same work in the loop that its own users would write, with settings that are fair to it: MODE is
 `default` (what a user gets who sets nothing but what the work itself demands) or `tuned`; `tuned-zstd` and the like
 also say how to compress. Prints one JSON object; leaves topics, brokers and comparison to `__main__`.
+
+Two variables of the environment add what the TLS part needs: KCLIENT_BENCH_CA is the file of the authority to trust,
+and turns TLS on; KCLIENT_BENCH_BUSY=1 runs a thread of pure Python beside the measurement.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import json
 import os
 import resource
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -21,6 +25,11 @@ WARM_UP = 50
 MEBIBYTE = 1 << 20
 BURST = 500
 """The records that one of many producers sends before the next one; one by one, all batches would be tiny."""
+
+CA = os.environ.get("KCLIENT_BENCH_CA", "")
+BUSY = os.environ.get("KCLIENT_BENCH_BUSY", "") == "1"
+KCLIENT_SECURITY: dict[str, Any] = {"security_protocol": "SSL", "ssl_truststore_location": CA} if CA else {}
+CONFLUENT_SECURITY: dict[str, Any] = {"security.protocol": "ssl", "ssl.ca.location": CA} if CA else {}
 
 
 def values(size: int) -> list[bytes]:
@@ -56,7 +65,7 @@ def kclient_produce(bootstrap: str, topic: str, count: int, size: int, mode: str
 
     data = values(size)
     options: Any = {"buffer_memory": 256 * MEBIBYTE} if mode == "tuned" else {}
-    with Producer(bootstrap_servers=bootstrap, **options) as producer:
+    with Producer(bootstrap_servers=bootstrap, **KCLIENT_SECURITY, **options) as producer:
         producer.partitions_for(topic)
         send = producer.send
         started, cpu = time.perf_counter(), time.process_time()
@@ -70,7 +79,8 @@ def kclient_consumer(bootstrap: str, topic: str, mode: str) -> Any:
     from kclient import Consumer, TopicPartition
 
     tuned: Any = {"fetch_max_bytes": 64 * MEBIBYTE, "max_partition_fetch_bytes": 10 * MEBIBYTE}
-    consumer = Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **(tuned if mode == "tuned" else {}))
+    options = KCLIENT_SECURITY | (tuned if mode == "tuned" else {})
+    consumer = Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **options)
     consumer.assign([TopicPartition(topic, partition) for partition in range(len(consumer.partitions_for(topic)))])
     return consumer
 
@@ -116,7 +126,7 @@ def kclient_latency(bootstrap: str, topic: str, count: int, size: int, mode: str
     from kclient import Producer
 
     value, samples = values(size)[0], []
-    with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
+    with Producer(bootstrap_servers=bootstrap, linger_ms=0, **KCLIENT_SECURITY) as producer:
         producer.partitions_for(topic)
         for _ in range(count + WARM_UP):
             started = time.perf_counter()
@@ -134,6 +144,7 @@ def confluent_produce(bootstrap: str, topic: str, count: int, size: int, mode: s
     data = values(size)
     mode, _, codec = mode.partition("-")
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True}
+    settings |= CONFLUENT_SECURITY
     settings["compression.type"] = codec or "none"
     if mode == "tuned":
         settings |= {
@@ -167,6 +178,7 @@ def confluent_consume(bootstrap: str, topic: str, count: int, size: int, mode: s
         "group.id": uuid.uuid4().hex,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
+        **CONFLUENT_SECURITY,
     }
     if mode.startswith("tuned"):
         settings |= {
@@ -229,9 +241,8 @@ def confluent_latency(bootstrap: str, topic: str, count: int, size: int, mode: s
     import confluent_kafka
 
     value, samples = values(size)[0], []
-    producer = confluent_kafka.Producer(
-        {"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all", "enable.idempotence": True}
-    )
+    settings = {"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all", "enable.idempotence": True}
+    producer = confluent_kafka.Producer(settings | CONFLUENT_SECURITY)
     producer.list_topics(topic)
     for _ in range(count + WARM_UP):
         started = time.perf_counter()
@@ -352,7 +363,16 @@ WORKERS: dict[tuple[str, str], Callable[[str, str, int, int, str], dict[str, Any
 }
 
 
+def spin() -> None:
+    """Compute in pure Python, like an application that does something else besides."""
+    number = 0
+    while True:
+        number = (number * 31 + 7) & 0xFFFF
+
+
 def main() -> None:
+    if BUSY:
+        threading.Thread(target=spin, daemon=True).start()
     what, client, bootstrap, topic, count, size, mode = sys.argv[1:]
     print(json.dumps(WORKERS[what, client](bootstrap, topic, int(count), int(size), mode)), flush=True)
 

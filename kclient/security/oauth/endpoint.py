@@ -1,7 +1,7 @@
 """HTTP requests to the endpoints of an OAuth provider: a token for a client, keys for a broker.
 
 A response is at most 1 MiB long, redirects are not followed (they would carry the client's secret elsewhere), and plain
-HTTP is allowed on the loopback interface only. Proxies are those of the environment. Elsewhere: what to send
+HTTP is allowed on the loopback interface only. Proxies for HTTPS are those of the environment. Elsewhere: what to send
 (`settings`).
 """
 
@@ -13,10 +13,11 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
-from kclient.errors import ConfigError, OAuthTokenError, SaslAuthenticationError
+from kclient.errors import ConfigError, KafkaError, OAuthTokenError, SaslAuthenticationError
 from kclient.security.oauth.tokens import OAuthToken
 from kclient.security.oauth.urls import shown_url
 from kclient.security.secret import MASK
@@ -56,22 +57,32 @@ class Endpoint(NamedTuple):
         """
         data = None if form is None else urlencode(form).encode()
         request = urllib.request.Request(self.url, data, {"Accept": "application/json", **(headers or {})})
-        context = self.context or ssl.create_default_context()
-        opener = urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context))
+        handlers = [_NoRedirects(), urllib.request.HTTPSHandler(context=self.context or ssl.create_default_context())]
+        if urlsplit(self.url).scheme == "http":
+            # Plain HTTP stays on this machine.
+            handlers.append(urllib.request.ProxyHandler({}))
+        opener = urllib.request.build_opener(*handlers)
         try:
             with opener.open(request, timeout=self.timeout) as response:
                 body: bytes = response.read(_LIMIT + 1)
         except urllib.error.HTTPError as error:
-            with error:
-                reason = _described(error.read(_LIMIT))
-            text = f"{shown_url(self.url)} answered with status {error.code}{reason}"
-            raise (SaslAuthenticationError if error.code in _REFUSALS else OAuthTokenError)(text) from None
-        except (OSError, ValueError) as error:
+            raise self._failure(error) from None
+        except (OSError, ValueError, HTTPException) as error:
             cause = error.reason if isinstance(error, urllib.error.URLError) else error
             raise OAuthTokenError(f"{shown_url(self.url)} could not be reached: {cause}") from None
         if len(body) > _LIMIT:
             raise OAuthTokenError(f"{shown_url(self.url)} answered with more than {_LIMIT} bytes")
         return body
+
+    def _failure(self, error: urllib.error.HTTPError) -> KafkaError:
+        """Return the error of a response with a status that is one."""
+        with error:
+            try:
+                reason = _described(error.read(_LIMIT))
+            except (OSError, HTTPException):
+                reason = ""
+        text = f"{shown_url(self.url)} answered with status {error.code}{reason}"
+        return (SaslAuthenticationError if error.code in _REFUSALS else OAuthTokenError)(text)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from kclient import OAuthToken
 from kclient.config import AdminConfig
 from kclient.errors import ConfigError, KafkaError, OAuthTokenError, SaslAuthenticationError
+from kclient.security.oauth.endpoint import Endpoint
 from kclient.security.oauth.settings import OAuthSettings
 from kclient.security.oauth.tokens import claims_of, unsecured_token
 from tests.support.oauth_provider import OAuthProvider, SigningKey, oauth_provider
@@ -172,6 +175,38 @@ def test_a_token_in_place_of_a_function_is_not_shown() -> None:
         ConfigError, match="sasl_oauth_token_provider must be a function or None, not a value of the type str"
     ):
         config(sasl_oauth_token_provider=TOKEN)
+
+
+def test_a_secret_for_this_machine_is_not_sent_to_a_proxy(
+    provider: OAuthProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with oauth_provider() as proxy:
+        for name in ("http_proxy", "all_proxy"):
+            monkeypatch.setenv(name, proxy.token_url)
+        monkeypatch.delenv("no_proxy", raising=False)
+        fetch(**credentials(provider))
+    assert proxy.forms == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"no HTTP\r\n\r\n", b"HTTP/1.1 500 x\r\nContent-Length: 99\r\n\r\n"],
+    ids=["no http", "cut off"],
+)
+def test_an_endpoint_that_breaks_off_may_work_later(answer: bytes) -> None:
+    def serve(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/token"
+        with pytest.raises(OAuthTokenError, match=f"{url} (could not be reached|answered)"):
+            Endpoint(url).request({"a": "b"})
+        thread.join()
 
 
 def test_an_endpoint_that_is_not_there_is_named() -> None:

@@ -127,11 +127,24 @@ class Server:
         if refusal is not None:
             self._refuse(accepted, refusal)
             return
+        try:
+            connection, protocol = self._make(listener)
+        except Exception:
+            # Nothing is closed that would make it count no more.
+            logger.exception("a connection of %s could not be set up", accepted.peer)
+            self._limits.release(listener, address)
+            self._metrics.connections_closed[Closed.ERROR] += 1
+            accepted.close()
+            return
+        self._slots[connection] = _Slot(listener, address)
+        accepted.serve(protocol)
+        self._close_excess()
+
+    def _make(self, listener: str) -> tuple[Connection, asyncio.BaseProtocol]:
+        """Return a new connection, and the protocol of its socket."""
         sasl = self._sasl.get(listener)
         connection = Connection(self, listener, None if sasl is None else sasl.authenticator(self._image, self._tokens))
-        self._slots[connection] = _Slot(listener, address)
-        accepted.serve(connection if listener not in self._tls else self._with_tls(connection))
-        self._close_excess()
+        return connection, connection if listener not in self._tls else self._with_tls(connection)
 
     def _refuse(self, accepted: Accepted, refusal: Refusal) -> None:
         def close(_: asyncio.Future[None] | None = None) -> None:

@@ -19,6 +19,7 @@ from refbroker.metadata.image import BROKER_RESOURCE
 from refbroker.metrics.counters import Closed
 from refbroker.runtime import addresses
 from refbroker.server import pending_connections
+from refbroker.server.sasl import SaslListener
 from refbroker.testing import RefBroker
 from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
@@ -288,3 +289,20 @@ def test_of_too_many_clients_that_do_not_log_in_the_oldest_is_closed(monkeypatch
             assert strangers[0].is_closed()
             client.list_topics()
         wait_until(lambda: connections(broker) <= 2, CHANGE)
+
+
+def test_a_connection_that_cannot_be_set_up_counts_no_more(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    with RefBroker(max_connections=1, sasl={"alice": "wonder"}) as broker:
+        with monkeypatch.context() as patch:
+            patch.setattr(SaslListener, "authenticator", fail)
+            with Wire(broker.bootstrap_servers) as failed:
+                assert failed.is_closed()
+        assert "could not be set up" in caplog.text
+        with Wire(broker.bootstrap_servers) as later:
+            assert is_served(later)
+            assert connections(broker) == 1

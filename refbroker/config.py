@@ -38,6 +38,8 @@ MISTYPED = 0.9
 one may belong to a plugin or to an older Kafka, whose settings resemble some of today's.
 """
 _NODE_ID = ("node.id", "broker.id")
+CLASSES_OF_SECURITY = ("principal.builder.class", "ssl.engine.factory.class")
+"""Settings of classes that decide who clients are, or whom to trust."""
 # Settings that Kafka's own brokers need and that have no effect here, so that they need no message; stores are
 # recognized by their content.
 _EXPECTED = frozenset(
@@ -102,9 +104,12 @@ class BrokerConfig:
         """Check that a broker obeys these settings; tools that only read them need not call this.
 
         Raises:
-            ConfigError: the settings name an authorizer, or listeners that this broker does not have, or those of
-                brokers and controllers contradict each other.
+            ConfigError: the settings name an authorizer, another class of security, or listeners that this broker does
+                not have, or those of brokers and controllers contradict each other.
         """
+        for name in CLASSES_OF_SECURITY:
+            if (value := self.static.get(name)) not in (None, broker_settings()[name].default):
+                raise ConfigError(f"{name}={value}: this broker runs no Java classes")
         # Both raise if this broker does not have them.
         Authorizer.from_settings(self.static)
         _ = self.listeners

@@ -27,7 +27,7 @@ _HANDLERS = tuple(
     f"org.apache.kafka.common.security.oauthbearer.{package}OAuthBearerValidatorCallbackHandler"
     for package in ("", "secured.")
 )
-_HANDLER = "sasl.server.callback.handler.class"
+HANDLER = "sasl.server.callback.handler.class"
 _KEYS = "sasl.oauthbearer.jwks.endpoint.url"
 _REFRESH = "sasl.oauthbearer.jwks.endpoint.refresh.ms"
 _UNSECURED = "unsecuredValidator"
@@ -81,20 +81,23 @@ class OAuthListener:
         self._listener = listener
         self._clock = clock
         self.refresh: KeyRefresh | None = None
-        handler = self._text(_HANDLER)
+        handler = config.layers.set_values.get(self._name(HANDLER))
         if handler in _HANDLERS:
+            interval_ms = self._number(_REFRESH)
+            if interval_ms <= 0:
+                raise ConfigError(f"{_REFRESH} of listener {listener} must be more than 0, not {interval_ms}")
             keys = self._load_keys()
-            self.refresh = KeyRefresh(keys, self._number(_REFRESH))
+            self.refresh = KeyRefresh(keys, interval_ms)
             self.validator: TokenValidator = self._signed(keys)
         elif handler is not None:
-            raise ConfigError(f"{self._name(_HANDLER)} must be {_HANDLERS[0]}, or not be set for unsecured tokens")
+            raise ConfigError(f"{self._name(HANDLER)} must be {_HANDLERS[0]}, or not be set for unsecured tokens")
         else:
             self.validator = self._unsecured(self._jaas())
 
     def _load_keys(self) -> KeySet:
         url = self._text(_KEYS)
         if url is None:
-            raise ConfigError(f"{self._name(_HANDLER)} needs {_KEYS}")
+            raise ConfigError(f"{self._name(HANDLER)} needs {_KEYS}")
         check_url(url, _KEYS)
         path = file_of(url)
         return KeySet(_http(url) if path is None else _file(path), shown_url(url), self._clock)
@@ -131,9 +134,7 @@ class OAuthListener:
         setting = self._name("sasl.jaas.config")
         text = self._config.layers.set_values.get(setting)
         if text is None:
-            raise ConfigError(
-                f"{setting} is missing: {_MODULE} accepts unsecured tokens, or set {_KEYS} and {_HANDLER}"
-            )
+            raise ConfigError(f"{setting} is missing: {_MODULE} accepts unsecured tokens, or set {_KEYS} and {HANDLER}")
         module = parse_jaas(Secret(text), setting)
         if module.name != _MODULE:
             raise ConfigError(f"{setting} must have {_MODULE}, not {module.name}")
@@ -164,7 +165,7 @@ def check_keys_are_used(config: BrokerConfig, listeners: Iterable[OAuthListener]
     if config.text(_KEYS) is None or any(listener.refresh is not None for listener in listeners):
         return
     raise ConfigError(
-        f"{_KEYS} has no effect unless listener.name.LISTENER.{OAUTHBEARER.lower()}.{_HANDLER} is {_HANDLERS[0]}"
+        f"{_KEYS} has no effect unless listener.name.LISTENER.{OAUTHBEARER.lower()}.{HANDLER} is {_HANDLERS[0]}"
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from kclient.errors import ConfigError
@@ -26,7 +26,7 @@ from refbroker.runtime.clock import Clock
 from refbroker.security.oauth import bearer_server
 from refbroker.security.sasl import Authenticator, Mechanism, Users
 from refbroker.server.kerberos import kerberos_mechanism
-from refbroker.server.oauth import OAuthListener, check_keys_are_used
+from refbroker.server.oauth import HANDLER, OAuthListener, check_keys_are_used
 from refbroker.settings.values import parse_list
 
 logger = logging.getLogger(__name__)
@@ -55,6 +55,7 @@ class SaslListener:
     def __init__(self, config: BrokerConfig, name: str, clock: Clock) -> None:
         self._clock = clock
         enabled = parse_list(config.listener_text(name, "sasl.enabled.mechanisms") or "")
+        _check_handlers(config, name, enabled)
         self._plain = _plain_users(config, name) if PLAIN in enabled else {}
         self._secret = secrets.token_bytes(32)
         self.enabled = enabled
@@ -110,6 +111,22 @@ def sasl_listeners(config: BrokerConfig, clock: Clock) -> dict[str, SaslListener
             logger.warning("listener %s: PLAIN sends passwords unencrypted; use SASL_SSL or SCRAM", name)
     check_keys_are_used(config, [each.oauth for each in found.values() if each.oauth is not None])
     return found
+
+
+def _check_handlers(config: BrokerConfig, listener: str, mechanisms: Iterable[str]) -> None:
+    """Check that no class is named that Kafka would run, or would not although its name is there.
+
+    Raises:
+        ConfigError: one is.
+    """
+    prefix = f"listener.name.{listener.lower()}."
+    for setting in (HANDLER, f"{prefix}{HANDLER}"):
+        if setting in config.static:
+            raise ConfigError(f"{setting} has no effect in Kafka without {prefix}MECHANISM. before it")
+    for mechanism in mechanisms:
+        setting = f"{prefix}{mechanism.lower()}.{HANDLER}"
+        if mechanism != OAUTHBEARER and setting in config.static:
+            raise ConfigError(f"{setting}={config.static[setting]}: this broker runs no Java classes")
 
 
 def _max_session_ms(config: BrokerConfig, listener: str, mechanism: str) -> int:

@@ -47,6 +47,13 @@ def test_passwords_that_cross_a_network_in_the_clear_are_warned_of(
     assert caplog.messages == [expected] * warns
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_classes_that_verify_passwords_are_refused(mechanism: str) -> None:
+    setting = f"listener.name.clients.{mechanism.lower()}.sasl.server.callback.handler.class"
+    with pytest.raises(ConfigError, match=f"{setting}=x.Y: this broker runs no Java classes"):
+        sasl_listeners(config("127.0.0.1", mechanisms=mechanism, **{setting: "x.Y"}), Clock())
+
+
 def test_the_users_of_plain_are_in_its_own_module() -> None:
     with pytest.raises(ConfigError, match=f"{JAAS} must have PlainLoginModule, not ScramLoginModule"):
         sasl_listeners(config("127.0.0.1", **{JAAS: MODULE.format("scram.Scram")}), Clock())

@@ -222,10 +222,15 @@ def test_what_is_acted_on_is_explained_and_the_rest_says_that_it_is_not() -> Non
         ({"authorizer.class.name": "com.example.Mine"}, "com.example.Mine: this broker has only org.apache.kafka"),
         ({"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "anne"}, "anne is not a principal"),
         ({"authorizer.class.name": STANDARD_AUTHORIZER, "allow.everyone.if.no.acl.found": "no"}, "neither true nor"),
+        (
+            {"principal.builder.class": "com.example.Mine"},
+            "principal.builder.class=com.example.Mine: this broker runs no",
+        ),
+        ({"ssl.engine.factory.class": "com.example.Mine"}, "ssl.engine.factory.class=com.example.Mine: this broker"),
     ],
-    ids=["class", "super user", "default"],
+    ids=["class", "super user", "default", "principals", "tls"],
 )
-def test_an_authorizer_that_cannot_be_obeyed_is_refused(settings: dict[str, str], text: str) -> None:
+def test_settings_of_security_that_cannot_be_obeyed_are_refused(settings: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         BrokerConfig(settings).check_runnable()
     with pytest.raises(ConfigError, match=text):

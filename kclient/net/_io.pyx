@@ -349,14 +349,15 @@ cdef class Poller:
                     advance(link, POLLIN)
                     if link.events & ~HAS_WRITTEN:
                         reportable = 1
-                events = 0 if link.connecting else POLLIN
+                # A frame that was not reported yet is not read over, and other connections get their turn.
+                events = 0 if link.connecting or link.events & HAS_FRAME else POLLIN
                 if link.connecting or has_unsent(link):
                     events |= POLLOUT
                 self.fds[index + 1].fd = link.fd
                 self.fds[index + 1].events = events
             if reportable:
-                return 1
-            if deadline >= 0:
+                left = 0
+            elif deadline >= 0:
                 left = deadline - kclient_now_ns()
                 if left < 0:
                     left = 0
@@ -366,7 +367,7 @@ cdef class Poller:
                     continue
                 return -errno
             if ready == 0:
-                return 0
+                return reportable
             if self.fds[0].revents:
                 while read(self.drain_fd, drained, 64) == 64:
                     pass
@@ -416,7 +417,7 @@ cdef void advance(Link* link, short ready) noexcept nogil:
         return
     if ready & POLLOUT:
         write_some(link)
-    if ready & (POLLIN | POLLHUP | POLLERR) and not link.events & IS_FINISHED:
+    if ready & (POLLIN | POLLHUP | POLLERR) and not link.events & (IS_FINISHED | HAS_FRAME):
         read_some(link)
         if link.tls != NULL and link.tls.start < link.tls.end:
             # Reading answers some messages of TLS itself, and tells the peer what is wrong.

@@ -411,6 +411,30 @@ def test_several_connections_share_a_poller(connect: Connect, rng: random.Random
         assert line.frames == [body, b"last"]
 
 
+def test_a_connection_that_always_has_more_does_not_hold_up_another(connect: Connect, rng: random.Random) -> None:
+    busy, other = connect(), connect()
+    busy.server.write([framed(*[rng.randbytes(40_000)] * 200)])
+    stream = memoryview(busy.server.take())
+
+    def refill() -> None:
+        nonlocal stream
+        try:
+            while stream:
+                stream = stream[busy.peer.send(stream) :]
+        except BlockingIOError:
+            return
+
+    refill()
+    busy.client_turn()
+    other.respond(framed(b"small"))
+    turns = 0
+    while not other.frames:
+        refill()
+        busy.client_turn()
+        turns += 1
+    assert turns == 1, f"it waited {turns} turns, until {len(busy.frames)} of 200 frames had arrived"
+
+
 def test_memory_stays_flat(connect: Connect) -> None:
     line = connect()
     body = random.Random(1).randbytes(1_000_000)

@@ -63,6 +63,7 @@ DIFFERENT = {
     "advertised.listeners",
     "authorizer.class.name",
     "broker.rack",
+    "controller.listener.names",
     "controller.quorum.voters",
     "listeners",
     "log.dir",

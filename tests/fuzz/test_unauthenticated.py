@@ -92,7 +92,10 @@ class Broker:
         self.bad_connections = LimitedLog(logging.getLogger("refbroker.test"), lambda: 0.0)
 
     async def _open(self, directory: Path) -> Harness:
-        return Harness(directory, connection_failed_authentication_delay_ms="0")
+        protocols = "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT"
+        return Harness(
+            directory, connection_failed_authentication_delay_ms="0", listener_security_protocol_map=protocols
+        )
 
     def opened(self, connection: Connection) -> None:
         """See ConnectionListener."""

@@ -46,12 +46,13 @@ def finish_swaps(files: Files, directory: Path) -> None:
     if not finished:
         return
     ranges = [_offset_range(files, directory / name) for name in finished if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
-    first = min((start for start, _ in ranges), default=0)
-    end = max((stop for _, stop in ranges), default=0)
+    # Each range by itself: a part of a split segment may be in its place already, between two that are not.
     replaced = [
         name
         for name in files.names(directory)
-        if not name.endswith(SWAP_SUFFIX) and (base := _base_offset(name)) is not None and first <= base < end
+        if not name.endswith(SWAP_SUFFIX)
+        and (base := _base_offset(name)) is not None
+        and any(start <= base < stop for start, stop in ranges)
     ]
     _remove(files, directory, replaced)
     for name in finished:

@@ -20,9 +20,9 @@ from typing import Self
 from kclient.errors import KafkaStorageError
 from refbroker.building import BrokerParts, build
 from refbroker.config import BrokerConfig
+from refbroker.controller.registration import departure_records
 from refbroker.log import Files
 from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from refbroker.metadata.registration import departure_records
 from refbroker.metrics.samples import Samples
 from refbroker.runtime.background import Background
 from refbroker.runtime.clock import Clock

@@ -22,7 +22,12 @@ from dataclasses import dataclass
 
 from kclient.errors import KafkaStorageError
 from refbroker.config import BrokerConfig
+from refbroker.controller.bootstrap import activation_records, bootstrap_records
+from refbroker.controller.controller import Controller
+from refbroker.controller.registration import registration_records
 from refbroker.coordinators.groups.coordinator import GroupCoordinator
+from refbroker.coordinators.producer_ids import ProducerIds
+from refbroker.coordinators.topic_creation import AutoTopicCreation
 from refbroker.coordinators.transactions.coordinator import TransactionCoordinator
 from refbroker.coordinators.transactions.markers import MarkerWriter
 from refbroker.coordinators.transactions.verification import PartitionVerifier
@@ -32,16 +37,11 @@ from refbroker.fetch.delayed_fetch import DelayedFetches
 from refbroker.fetch.sessions import FetchSessions
 from refbroker.log import Files, LogManager, PartitionLog
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
-from refbroker.metadata.bootstrap import activation_records, bootstrap_records
-from refbroker.metadata.controller import Controller
 from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.log import MetadataLog
 from refbroker.metadata.partitions import Partitions
-from refbroker.metadata.producer_ids import ProducerIds
 from refbroker.metadata.publisher import Publisher
-from refbroker.metadata.registration import registration_records
 from refbroker.metadata.tokens import DelegationTokens
-from refbroker.metadata.topic_creation import AutoTopicCreation
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.quotas.client_quotas import ClientQuotas
 from refbroker.runtime.addresses import NameLookups

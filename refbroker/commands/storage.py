@@ -109,10 +109,10 @@ def format_storage(options: argparse.Namespace) -> int:
     import random
     import time
 
+    from refbroker.controller.scram import parse_credential
     from refbroker.directories.formatting import FormatPlan, cluster_of, directories_of, format_directories, plan_levels
     from refbroker.log import Files
     from refbroker.log.checkpoints import encode_uuid, random_uuid
-    from refbroker.metadata.scram import parse_credential
 
     rng, files = random.SystemRandom(), Files()
     config = _config(options, options.node_id)

@@ -13,9 +13,9 @@ from typing import Protocol
 from uuid import UUID
 
 from kclient.errors import KafkaError
+from refbroker.controller.topics import NewTopic
 from refbroker.coordinators.records import partition_for
 from refbroker.metadata.image import ClusterImage
-from refbroker.metadata.topics import NewTopic
 
 logger = logging.getLogger(__name__)
 

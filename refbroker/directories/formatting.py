@@ -23,6 +23,7 @@ from kclient.protocol import Message
 from kclient.protocol.messages.records.control import VotersRecord
 from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord, UserScramCredentialRecord
 from refbroker.config import BrokerConfig
+from refbroker.controller.bootstrap import write_bootstrap
 from refbroker.log import Files
 from refbroker.log.checkpoints import (
     META_PROPERTIES,
@@ -35,7 +36,6 @@ from refbroker.log.checkpoints import (
 )
 from refbroker.log.files import storage_errors
 from refbroker.log.log_dir import METADATA_TOPIC
-from refbroker.metadata.bootstrap import write_bootstrap
 from refbroker.metadata.control_records import VoterSet
 from refbroker.metadata.features import KAFKA_FEATURES
 from refbroker.metadata.image import KRAFT_VERSION

@@ -21,13 +21,13 @@ from kclient.protocol.messages.records.control import (
 )
 from kclient.records import BatchHeader, parse_control_record, read_batches
 from kclient.records.codecs import NAMES
+from refbroker.controller.bootstrap import BOOTSTRAP_CHECKPOINT
 from refbroker.dump.decoders import Decoder, decoder_for
 from refbroker.dump.entries import DamagedFileError, DumpOptions, Entry, Findings, OptionalLong, base_offset
 from refbroker.dump.kafka_json import as_json, json_text
 from refbroker.dump.rendering import pairs
 from refbroker.log import Files
 from refbroker.log.batches import scan_batches
-from refbroker.metadata.bootstrap import BOOTSTRAP_CHECKPOINT
 from refbroker.metadata.snapshot_file import parse_file_name
 
 _COMPRESSION_MASK = 0x07

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from kclient.protocol import Message
 from kclient.protocol.acls import CLUSTER_NAME
-from refbroker.metadata.configs import Edit, check_request
+from refbroker.controller.configs import Edit, check_request
 from refbroker.metadata.image import CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from refbroker.security.authorizer import Access
 from refbroker.security.permissions import (

@@ -1,7 +1,7 @@
 """CreateAcls (30), versions 1 to 3: adds ACLs; each has its own result, and one that exists is not an error.
 
 Without an authorizer, each ACL is SECURITY_DISABLED. An ACL with an UNKNOWN element closes the connection. Elsewhere:
-the checks of each ACL (`refbroker.metadata.acls`).
+the checks of each ACL (`refbroker.controller.acls`).
 
 Permissions: ALTER on the cluster.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from kclient.errors import KafkaError, SecurityDisabledError, UnknownServerError
 from kclient.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from refbroker.controller.acls import plan_creations
 from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import AclServices
-from refbroker.metadata.acls import plan_creations
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.acls import check_no_unknown
 from refbroker.security.permissions import ALTER_CLUSTER

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from kclient.errors import KafkaError, SecurityDisabledError
 from kclient.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from refbroker.controller.acls import plan_deletions
 from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import AclServices
-from refbroker.metadata.acls import plan_deletions
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.acls import Acl, AclFilter
 from refbroker.security.permissions import ALTER_CLUSTER

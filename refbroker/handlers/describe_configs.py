@@ -15,6 +15,7 @@ from collections.abc import Collection
 
 from kclient.errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from refbroker.controller.topics import check_name
 from refbroker.handlers.config_permissions import describing
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
@@ -25,7 +26,6 @@ from refbroker.metadata.image import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
-from refbroker.metadata.topics import check_name
 from refbroker.runtime import loggers
 from refbroker.runtime.error_codes import code_of
 from refbroker.settings.documentation import documentation

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from kclient.errors import InvalidTopicError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from refbroker.controller.topics import check_name
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import PartitionServices
-from refbroker.metadata.topics import check_name
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import READ_TOPIC
 

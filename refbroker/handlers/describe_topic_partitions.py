@@ -17,12 +17,12 @@ from kclient.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from refbroker.controller.topics import check_name
 from refbroker.handlers.answers import INTERNAL_TOPICS, endpoint_of
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
 from refbroker.metadata.directories import NO_LEADER, offline_replicas
 from refbroker.metadata.image import ClusterImage, PartitionState, TopicState
-from refbroker.metadata.topics import check_name
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import DESCRIBE_TOPIC
 

@@ -36,12 +36,12 @@ from kclient.errors import (
 from kclient.protocol import Message
 from kclient.protocol.acls import AclResourceType
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from refbroker.controller.topics import NewTopic, check_name, plan_topic
 from refbroker.handlers.answers import INTERNAL_TOPICS, NOT_ASKED, cluster_operations, endpoint_of
 from refbroker.handlers.context import Change, Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.directories import NO_LEADER, offline_replicas
 from refbroker.metadata.image import PartitionState, TopicState
-from refbroker.metadata.topics import NewTopic, check_name, plan_topic
 from refbroker.runtime.error_codes import NONE, code_of
 from refbroker.security.permissions import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from refbroker.config import BrokerConfig
+from refbroker.controller.controller import Controller
 from refbroker.coordinators.groups.coordinator import GroupCoordinator
+from refbroker.coordinators.producer_ids import ProducerIds
 from refbroker.coordinators.transactions.coordinator import TransactionCoordinator
 from refbroker.coordinators.transactions.markers import MarkerWriter
 from refbroker.coordinators.transactions.verification import PartitionVerifier
@@ -21,10 +23,8 @@ from refbroker.fetch.delayed_fetch import DelayedFetches
 from refbroker.fetch.sessions import FetchSessions
 from refbroker.log import LogManager
 from refbroker.metadata.control_records import VoterSet
-from refbroker.metadata.controller import Controller
 from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.partitions import Partitions
-from refbroker.metadata.producer_ids import ProducerIds
 from refbroker.metadata.tokens import DelegationTokens
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.runtime.addresses import NameLookups

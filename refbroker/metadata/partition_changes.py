@@ -25,9 +25,9 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
 )
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
+from refbroker.controller.topics import check_replicas
 from refbroker.metadata.directories import NO_LEADER, default_directory, directory_on, offline_replicas
 from refbroker.metadata.image import NO_LEADER_CHANGE, ClusterImage, PartitionState, TopicState
-from refbroker.metadata.topics import check_replicas
 
 RECOVERING = 1
 

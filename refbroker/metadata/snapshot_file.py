@@ -8,7 +8,7 @@
 The batches are those of the log, uncompressed; offsets count from 0, the epoch is that of the snapshot's name. The end
 offset is the one after its last record. A snapshot is written as `<name>-<number>.checkpoint.part`, synced and renamed,
 so that a file with the final name is complete; `.checkpoint.deleted` is removed later. `bootstrap.checkpoint`
-in the data directory has the same format (see `bootstrap`). Source: KIP-630, KIP-853.
+in the data directory has the same format (see `refbroker.controller.bootstrap`). Source: KIP-630, KIP-853.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ACLs and the filters that select them.
 
 Source: KIP-11, KIP-290, and Kafka's StandardAcl, ResourcePatternFilter and AccessControlEntryFilter. Elsewhere:
-decisions (`refbroker.security.authorizer`), and changes (`refbroker.metadata.acls`).
+decisions (`refbroker.security.authorizer`), and changes (`refbroker.controller.acls`).
 """
 
 from __future__ import annotations

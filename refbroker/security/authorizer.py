@@ -12,7 +12,7 @@ A decision looks up one pattern for the name, one for "*", and one for each leng
 not grow with the number of ACLs. Kafka's scans all ACLs on matching names (KAFKA-20667).
 
 Source: KIP-11, KIP-290, KIP-679, and Kafka's StandardAuthorizerData and Authorizer. Elsewhere: the ACLs in the metadata
-log (`refbroker.metadata.acls`), and which permission a request needs (each handler).
+log (`refbroker.controller.acls`), and which permission a request needs (each handler).
 """
 
 from __future__ import annotations

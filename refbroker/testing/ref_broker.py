@@ -372,8 +372,8 @@ class RefBroker:
         Raises:
             TopicExistsError, InvalidTopicError, InvalidConfigurationError: it cannot be.
         """
-        from refbroker.metadata.topic_creation import AutoTopicCreation
-        from refbroker.metadata.topics import NewTopic
+        from refbroker.controller.topics import NewTopic
+        from refbroker.coordinators.topic_creation import AutoTopicCreation
 
         settings: dict[str, str | None] = {key.replace("_", "."): _text(value) for key, value in configs.items()}
 

@@ -15,8 +15,8 @@ from kclient.protocol.messages.create_acls import CreateAclsRequest
 from kclient.security.scram import MECHANISMS
 from kclient.security.secret import Secret
 from refbroker.building import BrokerParts
-from refbroker.metadata.acls import plan_creations
-from refbroker.metadata.scram import credential_record
+from refbroker.controller.acls import plan_creations
+from refbroker.controller.scram import credential_record
 from refbroker.security.authorizer import STANDARD_AUTHORIZER, SUPER_USERS_SETTING
 from refbroker.security.principals import ANONYMOUS
 from refbroker.settings.listeners import SecurityProtocol

@@ -22,7 +22,7 @@ from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kclient.security.scram import MECHANISMS
 from refbroker.broker import Broker
-from refbroker.metadata.scram import credential_record
+from refbroker.controller.scram import credential_record
 from refbroker.testing import RefBroker
 from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until

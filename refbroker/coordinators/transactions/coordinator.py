@@ -24,6 +24,7 @@ from kclient.errors import (
 )
 from refbroker.config import BrokerConfig
 from refbroker.coordinators.internal_topic import TRANSACTION_TOPIC, AutoTopicCreationManager, InternalTopic
+from refbroker.coordinators.producer_ids import ProducerIds
 from refbroker.coordinators.runtime import CoordinatorRuntime
 from refbroker.coordinators.transactions.markers import MarkerWriter
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
@@ -32,7 +33,6 @@ from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.log.producer_state import NO_SEQUENCE
 from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.partitions import Partitions
-from refbroker.metadata.producer_ids import ProducerIds
 from refbroker.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)

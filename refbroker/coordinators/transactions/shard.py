@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeVar
 from kclient.errors import InvalidPidMappingError, KafkaError, ProducerFencedError, TransactionAbortableError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.transaction_state import TransactionLogKey, TransactionLogValue
+from refbroker.coordinators.producer_ids import ProducerIds
 from refbroker.coordinators.runtime import CoordinatorResult, ShardContext
 from refbroker.coordinators.transactions.completion import MarkerProgress, PendingMarkers
 from refbroker.coordinators.transactions.ending import Outcome, check_not_ending, check_producer, decide
@@ -34,7 +35,6 @@ from refbroker.coordinators.transactions.states import TransactionEvent, Transac
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.metadata.features import TRANSACTION_VERSION
 from refbroker.metadata.image import ClusterImage
-from refbroker.metadata.producer_ids import ProducerIds
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ import pytest
 from kclient.errors import ConfigError
 from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord
 from refbroker.__main__ import main
+from refbroker.controller.bootstrap import BOOTSTRAP_CHECKPOINT
 from refbroker.directories.formatting import plan_levels, release_level
 from refbroker.log import Files
 from refbroker.log.checkpoints import decode_uuid, read_meta_properties
-from refbroker.metadata.bootstrap import BOOTSTRAP_CHECKPOINT
 from refbroker.metadata.snapshot_file import read_snapshot
 
 CLUSTER = "Xx2Fmd1lTXaHMxaBp4Yi8g"

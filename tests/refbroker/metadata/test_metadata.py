@@ -21,9 +21,9 @@ from kclient.protocol.messages.records.metadata_log import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from refbroker.controller.topics import NewTopic, plan_topic
 from refbroker.metadata import ClusterImage
 from refbroker.metadata import log as metadata_log
-from refbroker.metadata.topics import NewTopic, plan_topic
 from tests.support.broker_harness import Harness
 
 ID = UUID(int=42)

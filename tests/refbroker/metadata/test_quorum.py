@@ -24,8 +24,8 @@ from kclient.records import read_batches
 from refbroker.broker import Broker
 from refbroker.building import BrokerParts, build
 from refbroker.config import BrokerConfig
+from refbroker.controller.bootstrap import bootstrap_records, write_bootstrap
 from refbroker.log import Files
-from refbroker.metadata.bootstrap import bootstrap_records, write_bootstrap
 from refbroker.metadata.control_records import VoterSet, decode_control
 from refbroker.metadata.snapshot_file import Snapshot, SnapshotId, encode_snapshot, read_snapshot, write_snapshot
 from refbroker.metadata.versions import LATEST

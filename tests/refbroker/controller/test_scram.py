@@ -13,8 +13,8 @@ from kclient.protocol.messages.records.metadata_log import (
     UserScramCredentialRecord,
 )
 from kclient.security.scram import MECHANISMS, credential_of, salted_password
+from refbroker.controller.scram import Deletion, Upsertion, credential_record, parse_credential, plan_changes
 from refbroker.metadata.image import ClusterImage
-from refbroker.metadata.scram import Deletion, Upsertion, credential_record, parse_credential, plan_changes
 
 SHA_256, SHA_512 = MECHANISMS.values()
 

@@ -25,8 +25,8 @@ from kclient.errors import (
 )
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord, TopicRecord
+from refbroker.controller.controller import Controller
 from refbroker.log.log_dir import METADATA_TOPIC
-from refbroker.metadata.controller import Controller
 from refbroker.metadata.directories import default_directory, takes_new_partitions
 from refbroker.metadata.image import TOPIC_RESOURCE, ClusterImage
 from refbroker.runtime.file_limit import file_limit

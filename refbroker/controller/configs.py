@@ -16,7 +16,8 @@ from typing import NamedTuple
 from kclient.errors import InvalidConfigurationError, InvalidRequestError, UnknownTopicOrPartitionError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord
-from refbroker.metadata.controller import Controller
+from refbroker.controller.controller import Controller
+from refbroker.controller.topics import check_configs, check_name
 from refbroker.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -24,7 +25,6 @@ from refbroker.metadata.image import (
     TOPIC_RESOURCE,
     ClusterImage,
 )
-from refbroker.metadata.topics import check_configs, check_name
 from refbroker.settings.cross_checks import check_client_metrics, check_group
 from refbroker.settings.definitions import (
     Setting,

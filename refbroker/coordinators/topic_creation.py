@@ -1,6 +1,6 @@
 """Topics that the broker creates by itself: the internal topics of its coordinators, and those of tests.
 
-Kafka's `AutoTopicCreationManager`. Elsewhere: the plan of a topic (`refbroker.metadata.topics`), and topics that
+Kafka's `AutoTopicCreationManager`. Elsewhere: the plan of a topic (`refbroker.controller.topics`), and topics that
 clients create, whose handlers return the records of a plan.
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from refbroker.metadata.controller import Controller
+from refbroker.controller.controller import Controller
+from refbroker.controller.topics import NewTopic, plan_topic
 from refbroker.metadata.log import MetadataLog
-from refbroker.metadata.topics import NewTopic, plan_topic
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """`bootstrap.checkpoint` in each data directory: the first records of a new cluster's metadata log.
 
 Formatting writes the file, the first start copies its records to the log, and later starts ignore it. It has the format
-of a snapshot (see `snapshot_file`), with epoch and time 0.
+of a snapshot (see `refbroker.metadata.snapshot_file`), with epoch and time 0.
 """
 
 from __future__ import annotations

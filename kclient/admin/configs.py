@@ -23,6 +23,7 @@ from kclient.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kclient.security.secret import MASK, shown
 
 ConfigValue = str | int | float | bool
 """The types of a setting's value; on the wire it is text: 3 is "3" and True is "true"."""
@@ -93,6 +94,9 @@ class ConfigSynonym(msgspec.Struct, frozen=True):
     value: str | None
     source: ConfigSource
 
+    def __repr__(self) -> str:
+        return f"ConfigSynonym({self.name}={shown(self.name, self.value)}, {self.source.name})"
+
 
 class ConfigEntry(msgspec.Struct, frozen=True):
     """One setting; the value of a sensitive one is None."""
@@ -112,7 +116,7 @@ class ConfigEntry(msgspec.Struct, frozen=True):
         return self.source is ConfigSource.DEFAULT_CONFIG
 
     def __repr__(self) -> str:
-        value = "(hidden)" if self.is_sensitive else repr(self.value)
+        value = MASK if self.is_sensitive else shown(self.name, self.value)
         return f"ConfigEntry({self.name}={value}, {self.source.name})"
 
 
@@ -142,6 +146,10 @@ class AlterConfig(NamedTuple):
         """Return a change that removes elements from a list."""
         return cls(name, 3, value)
 
+    def __repr__(self) -> str:
+        value = shown(self.name, self.value)
+        return f"AlterConfig(name={self.name!r}, operation={self.operation}, value={value})"
+
 
 def config_text(name: str, value: ConfigValue | None) -> str | None:
     """Return the value of a setting as Kafka writes it; None for None.
@@ -155,7 +163,7 @@ def config_text(name: str, value: ConfigValue | None) -> str | None:
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return str(value)
-    raise ConfigError(f"the value of {name} must be a str, a number or a bool, not {value!r}")
+    raise ConfigError(f"the value of {name} must be a str, a number or a bool, not {shown(name, value)}")
 
 
 def config_source(number: int) -> ConfigSource:

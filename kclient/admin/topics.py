@@ -35,6 +35,7 @@ from kclient.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
 )
 from kclient.protocol.messages.metadata import MetadataResponse
+from kclient.security.secret import shown
 from kclient.types import PartitionInfo
 
 PARTITIONS_PER_PAGE = 2000
@@ -69,6 +70,12 @@ class NewTopic(msgspec.Struct, frozen=True):
         number(self.replication_factor, "NewTopic(replication_factor=)")
         optional(self.replica_assignment, Mapping, "NewTopic(replica_assignment=)")  # type: ignore[type-abstract]
         instance(self.configs, Mapping, "NewTopic(configs=)")  # type: ignore[type-abstract]
+
+    def __repr__(self) -> str:
+        numbers = f"num_partitions={self.num_partitions}, replication_factor={self.replication_factor}"
+        assignment = "" if self.replica_assignment is None else f", replica_assignment={self.replica_assignment!r}"
+        configs = ", ".join(f"{name!r}: {shown(name, value)}" for name, value in self.configs.items())
+        return f"NewTopic({self.name!r}, {numbers}{assignment}, configs={{{configs}}})"
 
 
 class NewPartitions(msgspec.Struct, frozen=True):

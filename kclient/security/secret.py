@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import hmac
+import re
 from typing import NoReturn
 
 MASK = "[hidden]"
 """What a secret shows, as in Kafka."""
+_SENSITIVE = re.compile(r"password|passphrase|secret|credential|jaas\.config|\.key$|certificate\.chain|certificates$")
+
+
+def is_sensitive(name: str) -> bool:
+    """Return whether the value of a broker's or a topic's setting may be a secret, by the name of the setting.
+
+    The names are those of Kafka's settings of the type password, with any prefix of a listener, and what plugins call
+    theirs. In doubt a value is hidden.
+    """
+    return _SENSITIVE.search(name.lower()) is not None
+
+
+def shown(name: str, value: object) -> str:
+    """Return the repr of a setting's value, or what a secret shows if it may be one."""
+    return MASK if value is not None and is_sensitive(name) else repr(value)
 
 
 class Secret:

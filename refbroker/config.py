@@ -20,7 +20,7 @@ from refbroker.security.authorizer import SETTINGS as AUTHORIZER_SETTINGS
 from refbroker.security.authorizer import Authorizer
 from refbroker.settings.cross_checks import check_broker
 from refbroker.settings.definitions import broker_settings
-from refbroker.settings.dynamic import base_name
+from refbroker.settings.dynamic import static_setting
 from refbroker.settings.effective import BrokerLayers, topic_texts
 from refbroker.settings.hints import broker_synonym, nearest
 from refbroker.settings.listeners import Listeners, check_mechanisms
@@ -87,11 +87,9 @@ class BrokerConfig:
     def _check(self) -> None:
         known = broker_settings()
         for name, value in self.static.items():
-            setting = known.get(name)
-            if setting is None:
-                setting = known.get(base_name(name))
-                if setting is None and _is_special(name):
-                    continue
+            setting = static_setting(name)
+            if setting is None and _is_special(name):
+                continue
             if setting is None:
                 like = broker_synonym(name) or nearest(name, known)
                 raise ConfigError(f"the broker has no setting {name}{f'; did you mean {like}?' if like else ''}")

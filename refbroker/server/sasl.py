@@ -130,17 +130,9 @@ def _check_handlers(config: BrokerConfig, listener: str, mechanisms: Iterable[st
 
 
 def _max_session_ms(config: BrokerConfig, listener: str, mechanism: str) -> int:
-    """Return `connections.max.reauth.ms` of a mechanism, of its listener, or of the broker.
-
-    Raises:
-        ConfigError: it is not a number.
-    """
+    """Return `connections.max.reauth.ms` of a mechanism, of its listener, or of the broker."""
     own = f"listener.name.{listener.lower()}.{mechanism.lower()}.{_MAX_REAUTH}"
-    text = config.layers.set_values.get(own) or config.listener_text(listener, _MAX_REAUTH) or "0"
-    try:
-        return int(text)
-    except ValueError:
-        raise ConfigError(f"{_MAX_REAUTH} of listener {listener} is a number of milliseconds, not {text!r}") from None
+    return int(config.static.get(own) or config.listener_text(listener, _MAX_REAUTH) or "0")
 
 
 def _plain_users(config: BrokerConfig, listener: str) -> Mapping[str, Secret]:

@@ -41,6 +41,7 @@ replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 0.. AD
 """
 
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_MECHANISM_PREFIX = re.compile(r"(?:plain|scram-sha-256|scram-sha-512|oauthbearer|gssapi)\.(.*)")
 
 
 @cache
@@ -53,6 +54,18 @@ def base_name(name: str) -> str:
     """Return a name without the prefix of a listener, `listener.name.LISTENER.`, if it has one."""
     found = _LISTENER_PREFIX.fullmatch(name)
     return found[1] if found else name
+
+
+def static_setting(name: str) -> Setting | None:
+    """Return the definition of a setting in a configuration file: a plain one, one of a listener, or one of a mechanism
+    of a listener; None for any other name.
+    """
+    base = base_name(name)
+    found = broker_settings().get(base)
+    mechanism = None if base == name else _MECHANISM_PREFIX.fullmatch(base)
+    if mechanism is not None:
+        found = broker_settings().get(mechanism[1])
+    return None if found is None else found._replace(name=name)
 
 
 def broker_setting(name: str) -> Setting:

@@ -237,6 +237,20 @@ def test_settings_of_security_that_cannot_be_obeyed_are_refused(settings: dict[s
         RefBroker(settings=settings)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "connections.max.reauth.ms",
+        "listener.name.outside.connections.max.reauth.ms",
+        "listener.name.outside.scram-sha-256.connections.max.reauth.ms",
+        "listener.name.outside.oauthbearer.connections.max.reauth.ms",
+    ],
+)
+def test_values_of_listeners_and_mechanisms_are_checked_at_once(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"Invalid value soon for configuration {name}: Not a number of type LONG"):
+        BrokerConfig({name: "soon"})
+
+
 def test_settings_of_an_authorizer_have_no_effect_without_one(caplog: pytest.LogCaptureFixture) -> None:
     BrokerConfig({"super.users": "User:anne"}).log_stored()
     assert "super.users" in caplog.text

@@ -93,6 +93,8 @@ class MetadataManager(Manager):
         self._lock = threading.Lock()
         self._topics: dict[str, None] = {}
         self._new_topics: set[str] = set()
+        self._requested_topics: set[str] = set()
+        """Those that were new when the request in flight, or one that failed, was built."""
         self._gone_topics: set[str] = set()
         self._want_all = False
         self._update_wanted = True
@@ -155,7 +157,13 @@ class MetadataManager(Manager):
         return self._nodes.last_error() or self._last_error
 
     def topic_error(self, topic: str) -> KafkaError | None:
-        """Return the current error of a topic: invalid, forbidden, unknown; None without one. Any thread."""
+        """Return the current error of a topic: invalid, forbidden, unknown; None without one. Any thread.
+
+        The error of a response counts only if its request was built after the topic was added: a response in flight
+        may date from before the application has created the topic, or has been allowed to use it.
+        """
+        if topic in self._new_topics or topic in self._requested_topics or topic in self._gone_topics:
+            return None
         info = self.cluster.topics.get(topic)
         return None if info is None else info.error
 
@@ -209,6 +217,8 @@ class MetadataManager(Manager):
         with self._lock:
             everything = self._update_wanted or self._want_all or now >= self._refresh_at
             wanted = list(self._topics) if everything else sorted(self._new_topics)
+            # In this order, because `topic_error` reads both without the lock.
+            self._requested_topics |= self._new_topics
             self._new_topics.clear()
         if everything:
             self._update_wanted = False
@@ -254,6 +264,8 @@ class MetadataManager(Manager):
         if everything:
             self._refresh_at = now + self._max_age
         self._nodes.set_brokers(cluster.brokers)
+        self.cluster = cluster
+        self._requested_topics.clear()
         self._publish(cluster)
 
     def _failed(self, error: KafkaError, now: float) -> None:
@@ -272,10 +284,13 @@ class MetadataManager(Manager):
 
     def _forget_gone(self) -> None:
         with self._lock:
-            gone = self._gone_topics & self.cluster.topics.keys()
-            self._gone_topics.clear()
-        if gone and not self._want_all:
-            self._publish(self.cluster.without(gone))
+            gone = set(self._gone_topics)
+        known = gone & self.cluster.topics.keys()
+        if known and not self._want_all:
+            self._publish(self.cluster.without(known))
+        # Only now, because `topic_error` takes what is gone for unknown.
+        with self._lock:
+            self._gone_topics -= gone
 
     def _publish(self, cluster: Cluster) -> None:
         self.cluster = cluster

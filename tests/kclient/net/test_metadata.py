@@ -206,6 +206,37 @@ def test_an_error_that_stays_is_kept_and_not_asked_about_again_and_again(code: i
     assert not channel.unanswered
 
 
+def test_an_error_from_before_a_topic_was_added_does_not_count() -> None:
+    forbidden = topic("t", 0, error_code=29)
+    scripted = ScriptedEngine()
+    scripted.start()
+    channel = connected(scripted)
+    scripted.metadata.add_topic("t")
+    scripted.settle()
+    channel.answer(_with(cluster(), forbidden))
+    scripted.settle()
+    assert isinstance(scripted.metadata.topic_error("t"), TopicAuthorizationError)
+    # Dropped and added again, before the network thread has seen either.
+    scripted.metadata.remove_topics(["t"])
+    assert scripted.metadata.topic_error("t") is None
+    scripted.metadata.add_topic("t")
+    assert scripted.metadata.topic_error("t") is None
+    scripted.settle()
+    assert asked(channel) == ["t"]
+    # While this request is in flight, the topic is dropped and added again: the response is about the time before.
+    scripted.metadata.remove_topics(["t"])
+    scripted.metadata.add_topic("t")
+    channel.answer(_with(cluster(), forbidden))
+    assert scripted.metadata.topic_error("t") is None
+    scripted.settle()
+    assert scripted.metadata.topic_error("t") is None
+    assert asked(channel) == ["t"]
+    channel.answer(cluster(topics={"t": 1}))
+    scripted.settle()
+    assert scripted.metadata.cluster.partitions("t")
+    assert scripted.metadata.topic_error("t") is None
+
+
 def test_a_topic_without_leaders_is_asked_about_with_growing_pauses() -> None:
     scripted = ScriptedEngine()
     scripted.start(t=1)

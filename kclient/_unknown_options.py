@@ -75,7 +75,7 @@ _TOPICS = 'pass topics where they are used: Consumer("orders", ...), send("order
 _PROXY = "the client connects directly to the brokers"
 _OPENSSL = "TLS is that of Python's ssl module; pass ssl_context for settings that have no option"
 _UNSECURED = 'unsecured tokens are for tests: sasl_jaas_config="... OAuthBearerLoginModule required unsecuredLogin...;"'
-_KEYTAB = 'sasl_jaas_config="... Krb5LoginModule required useKeyTab=true keyTab=PATH principal=NAME;"'
+_KEYTAB = 'sasl_jaas_config=\'... Krb5LoginModule required useKeyTab=true keyTab="PATH" principal="NAME";\''
 _CLAIMS = "only brokers check the claims of a token"
 
 INSTEAD = {

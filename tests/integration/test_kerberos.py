@@ -121,7 +121,7 @@ def test_a_ticket_that_is_not_valid_yet_is_tried_again(
         ({SETTING: ""}, f"{SETTING} is missing: Krb5LoginModule required"),
         ({SETTING: "x.PlainLoginModule required;"}, "must have Krb5LoginModule, not PlainLoginModule"),
         ({SETTING: f"{MODULE} useKeyTab=true principal=a;"}, "needs useKeyTab=true, keyTab and principal"),
-        ({SETTING: f"{MODULE} useKeyTab=true keyTab=/none principal=a;"}, "the keytab cannot be used: No cred"),
+        ({SETTING: f'{MODULE} useKeyTab=true keyTab="/none" principal=a;'}, "the keytab cannot be used: No cred"),
         ({"sasl.kerberos.service.name": ""}, "sasl.kerberos.service.name is missing"),
         ({SETTING: f"{MODULE} serviceName=other;"}, "and serviceName in listener.name.sasl_plaintext"),
         ({"sasl.kerberos.principal.to.local.rules": "NONE"}, "'NONE' must be DEFAULT or RULE"),

@@ -31,8 +31,12 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
         (f'{PLAIN} required a="\\a\\v\\101\\7x\\400\\8";', {"a": "\a\vA\7x 08"}),
         (f"{PLAIN} required a='==' b=\"=;\" c=\"=\" d=';';", {"a": "==", "b": "=;", "c": "=", "d": ";"}),
         (f"{PLAIN} required;", {}),
+        # A slash begins a comment, and a string ends with its line.
+        (f"{PLAIN} required a=b/c;d\n e='f\ng=h;", {"a": "b", "e": "f", "g": "h"}),
+        (f"{PLAIN} required a=_b-1.c d=$e f=é;", {"a": "_b-1.c", "d": "$e", "f": "é"}),
+        (f"'{PLAIN}' 'required' 'a b'=c;", {"a b": "c"}),
     ],
-    ids=["quoted", "words", "escapes", "numbers", "signs", "none"],
+    ids=["quoted", "words", "escapes", "numbers", "signs", "none", "lines", "letters", "strings"],
 )
 def test_options_of_a_module(text: str, options: dict[str, str]) -> None:
     assert parse(text) == ("PlainLoginModule", options)
@@ -49,6 +53,11 @@ def test_options_of_a_module(text: str, options: dict[str, str]) -> None:
         pytest.param(f'{PLAIN} required username "secret";', "option 1 of the login module is not NAME=", id="sign"),
         pytest.param(f"{PLAIN} required a=b password= ;", "option 2 of the login module is not NAME=", id="value"),
         pytest.param(f'{PLAIN} required password="secret;', "mark at character 75 is not closed", id="quotation"),
+        pytest.param(f"{PLAIN} required a=secret@b;", "option 2 of the login module is not NAME=", id="at"),
+        pytest.param(f"{PLAIN} required a=/secret;\n;", "option 1 of the login module is not NAME=", id="path"),
+        pytest.param(f"{PLAIN} required a=7;", 'NAME="VALUE"; only words need no quotation marks', id="number"),
+        pytest.param(f"{PLAIN} required a=-secret;", "option 1 of the login module", id="hyphen"),
+        pytest.param(f"{PLAIN} required a=\\secret;", "option 1 of the login module", id="backslash"),
     ],
 )
 def test_malformed_configs_are_refused_without_their_values(text: str, message: str) -> None:
@@ -66,7 +75,10 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
         assert error.message.startswith("sasl.jaas.config")  # noqa: PT017 - valid text is fine as well
 
 
-@given(st.dictionaries(st.from_regex(r"[a-z_.]{1,8}", fullmatch=True), st.text(max_size=12), max_size=4))
+ONE_LINE = st.text(st.characters(exclude_characters="\n\r"), max_size=12)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_][a-z_.]{0,7}", fullmatch=True), ONE_LINE, max_size=4))
 def test_quoted_values_come_back(options: dict[str, str]) -> None:
     def quoted(value: str) -> str:
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -94,7 +94,7 @@ def test_errors_name_who_logs_in(found: KerberosSettings, who: str) -> None:
 
 
 def test_other_clients_names_point_to_the_jaas_config() -> None:
-    with pytest.raises(ConfigError, match="Krb5LoginModule required useKeyTab=true keyTab=PATH"):
+    with pytest.raises(ConfigError, match='Krb5LoginModule required useKeyTab=true keyTab="PATH"'):
         AdminConfig.from_options({"sasl_kerberos_keytab": "/k"})
 
 

@@ -148,10 +148,13 @@ class SecurityConfig(NetworkConfig, frozen=True, kw_only=True):
     )
     sasl_login_connect_timeout_ms: Annotated[
         int | None,
-        milliseconds("How long to wait for a connection to the token endpoint; the read timeout, if that is longer."),
+        milliseconds(
+            "The longest request to the token endpoint, like sasl_login_read_timeout_ms; the larger one counts."
+        ),
     ] = None
     sasl_login_read_timeout_ms: Annotated[
-        int | None, milliseconds("How long to wait for the token endpoint to send something; None for 10 s.")
+        int | None,
+        milliseconds("The longest request to the token endpoint, up to the last byte of the response; None for 10 s."),
     ] = None
     sasl_login_retry_backoff_ms: Annotated[int, milliseconds("The first pause after a token provider has failed.")] = (
         100

@@ -1,19 +1,24 @@
 """HTTP requests to the endpoints of an OAuth provider: a token for a client, keys for a broker.
 
-A response is at most 1 MiB long, redirects are not followed (they would carry the client's secret elsewhere), and plain
-HTTP is allowed on the loopback interface only. Proxies for HTTPS are those of the environment. Elsewhere: what to send
-(`settings`).
+A request has one deadline, however slowly the response arrives, and a response is at most 1 MiB long. Redirects are not
+followed (they would carry the client's secret elsewhere), and plain HTTP is allowed on the loopback interface only.
+Proxies for HTTPS are those of the environment. Limitations: the lookup of a host name is as slow as the system's
+resolver. Elsewhere: what to send (`settings`).
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import socket
 import ssl
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from http.client import HTTPException
+from collections.abc import Callable, Mapping
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -37,13 +42,15 @@ class Endpoint(NamedTuple):
 
     Attributes:
         url: https, or http on the loopback interface.
-        timeout: seconds of connecting, and of each read.
+        timeout: seconds of a request, from connecting to the last byte of the response.
         context: the certificates to trust; None for those of the system.
+        clock: seconds.
     """
 
     url: str
     timeout: float = 10.0
     context: ssl.SSLContext | None = None
+    clock: Callable[[], float] = time.monotonic
 
     def request(self, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None) -> bytes:
         """Return the body of the response. Blocks.
@@ -57,7 +64,9 @@ class Endpoint(NamedTuple):
         """
         data = None if form is None else urlencode(form).encode()
         request = urllib.request.Request(self.url, data, {"Accept": "application/json", **(headers or {})})
-        handlers = [_NoRedirects(), urllib.request.HTTPSHandler(context=self.context or ssl.create_default_context())]
+        deadline = _Deadline(self.clock() + self.timeout, self.clock)
+        context = self.context or ssl.create_default_context()
+        handlers = [_NoRedirects(), _PlainRequests(deadline), _TlsRequests(deadline, context)]
         if urlsplit(self.url).scheme == "http":
             # Plain HTTP stays on this machine.
             handlers.append(urllib.request.ProxyHandler({}))
@@ -69,6 +78,8 @@ class Endpoint(NamedTuple):
             raise self._failure(error) from None
         except (OSError, ValueError, HTTPException) as error:
             cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            if isinstance(cause, TimeoutError):
+                cause = f"the response was not complete after {self.timeout:g} s"
             raise OAuthTokenError(f"{shown_url(self.url)} could not be reached: {cause}") from None
         if len(body) > _LIMIT:
             raise OAuthTokenError(f"{shown_url(self.url)} answered with more than {_LIMIT} bytes")
@@ -83,6 +94,84 @@ class Endpoint(NamedTuple):
                 reason = ""
         text = f"{shown_url(self.url)} answered with status {error.code}{reason}"
         return (SaslAuthenticationError if error.code in _REFUSALS else OAuthTokenError)(text)
+
+
+class _Deadline(NamedTuple):
+    """The end of a request, in seconds of a clock."""
+
+    at: float
+    clock: Callable[[], float]
+
+    def apply(self, sock: socket.socket) -> None:
+        """Let the next operation of a socket wait until the deadline only.
+
+        Raises:
+            TimeoutError: it has passed.
+        """
+        left = self.at - self.clock()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        sock.settimeout(left)
+
+
+class TimedReader(io.RawIOBase):
+    """The bytes of a socket until the deadline: each read may wait for what is left, not for a timeout of its own.
+
+    Parameters:
+        raw: the unbuffered file of the socket.
+        sock: the socket.
+        deadline: when reading ends.
+    """
+
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: _Deadline) -> None:
+        self._raw = raw
+        self._sock = sock
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        self._deadline.apply(self._sock)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Response(HTTPResponse):
+    def __init__(self, deadline: _Deadline, sock: socket.socket, *arguments: Any, **more: Any) -> None:
+        super().__init__(sock, *arguments, **more)
+        self.fp = io.BufferedReader(TimedReader(self.fp.detach(), sock, deadline))
+
+
+class _PlainRequests(urllib.request.HTTPHandler):
+    def __init__(self, deadline: _Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(_connection, HTTPConnection, self._deadline), req)
+
+
+class _TlsRequests(urllib.request.HTTPSHandler):
+    def __init__(self, deadline: _Deadline, context: ssl.SSLContext) -> None:
+        super().__init__(context=context)
+        self._deadline = deadline
+        self._trust = context
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(_connection, HTTPSConnection, self._deadline, context=self._trust), req)
+
+
+def _connection(
+    kind: type[HTTPConnection], deadline: _Deadline, host: str, *, timeout: float, **more: Any
+) -> HTTPConnection:
+    """Return a connection whose responses end at the deadline."""
+    connection = kind(host, timeout=timeout, **more)
+    connection.response_class = partial(_Response, deadline)  # type: ignore[assignment]
+    return connection
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -56,7 +56,7 @@ class OAuthSettings(NamedTuple):
         assertion: proves who asks instead of the secret.
         extensions: SASL extensions to send with each token.
         ca_location: a PEM file of the certificates to trust at the endpoint; None for those of the system.
-        timeout: seconds of connecting to the endpoint, and of each read.
+        timeout: seconds of a request to the endpoint.
         policy: when to replace a token.
     """
 

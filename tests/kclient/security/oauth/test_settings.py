@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +211,29 @@ def test_an_endpoint_that_breaks_off_may_work_later(answer: bytes) -> None:
         thread.join()
 
 
+@pytest.mark.parametrize("status", [b"200 OK", b"400 Bad Request"], ids=["token", "refusal"])
+def test_a_response_that_never_ends_is_given_up_at_the_deadline(status: bytes) -> None:
+    def serve(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: 1000000\r\n\r\n")
+            while True:
+                connection.sendall(b" ")
+
+    # Each time that it is read, a second has passed.
+    clock = itertools.count().__next__
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/token"
+        with pytest.raises(KafkaError) as caught:
+            Endpoint(url, 10.0, clock=clock).request({"a": "b"})
+        thread.join()
+    text = "could not be reached: the response was not complete after 10 s" if status[:1] == b"2" else "status 400"
+    assert text in caught.value.message
+
+
 def test_an_endpoint_that_is_not_there_is_named() -> None:
     with oauth_provider() as gone:
         pass
@@ -261,8 +286,10 @@ def test_java_properties_are_enough(provider: OAuthProvider) -> None:
 
 
 def test_unsecured_claims_in_jaas_make_tokens_without_signature() -> None:
-    claims = 'unsecuredLoginStringClaim_sub="alice" unsecuredLoginNumberClaim_n=7 unsecuredLoginListClaim_scope="|a|b"'
-    found = settings(sasl_jaas_config=f"{MODULE} {claims} unsecuredLoginLifetimeSeconds=60;")
+    claims = (
+        'unsecuredLoginStringClaim_sub="alice" unsecuredLoginNumberClaim_n="7" unsecuredLoginListClaim_scope="|a|b"'
+    )
+    found = settings(sasl_jaas_config=f'{MODULE} {claims} unsecuredLoginLifetimeSeconds="60";')
     assert found.who == "the unsecured token of 'alice'"
     token = found.provide(lambda: 1_000_000)()
     expected = {"sub": "alice", "n": 7, "scope": ["a", "b"], "iat": 1000, "exp": 1060}

@@ -5,7 +5,9 @@ one within a minute. If fetching fails, the keys stay. Needs `pip install 'kclie
 
 A token is verified by one key, which is chosen as in Kafka: it has the name that the token gives and the type of the
 signature, and may be used for signatures; of several, the first one without another algorithm. Keys of RSA have at
-least 2,048 bits. Unlike in Kafka, secrets among the keys are not used.
+least 2,048 bits. Unlike in Kafka, secrets among the keys are not used. As in Kafka, a token whose content is another
+token (`cty` is JWT) says what the inner one says, and all are verified; names must be unique in all JSON; and no
+header may be critical (Kafka knows b64).
 
 Elsewhere: the claims of a token (`oauth`), and when the set is fetched (`refbroker.server.oauth`). Source: KIP-768,
 Kafka's RefreshingHttpsJwks, and the VerificationJwkSelector of jose4j.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import json
 import logging
+from base64 import urlsafe_b64decode
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -45,6 +48,8 @@ _LONGEST_NAME = 1_000
 """Characters of the name of a key that may exist, as in Kafka."""
 _SHOWN = 100
 """Characters of a token that an error shows."""
+_NESTED = ("jwt", "application/jwt")
+"""What `cty` says of a token that contains another one."""
 
 
 class _Key(NamedTuple):
@@ -96,21 +101,44 @@ class KeySet:
         Raises:
             TokenRefusedError: it is no signed token, or no key of the set has signed it.
         """
+        while True:
+            header, payload = self._opened(token)
+            kind = header.get("cty")
+            if not isinstance(kind, str | None):
+                raise TokenRefusedError("its header 'cty' is no text")
+            if kind is None or kind.lower() not in _NESTED:
+                return _json_object(payload)
+            # It is shorter than the token around it, so that this ends.
+            token = payload.decode(errors="replace")
+
+    def _opened(self, token: str) -> tuple[dict[str, Any], bytes]:
+        """Return the header and the content of a token, once its signature is verified.
+
+        Raises:
+            TokenRefusedError: see `verify`.
+        """
         import jwt
 
-        try:
-            header = jwt.get_unverified_header(token)
-        except jwt.PyJWTError as error:
-            raise TokenRefusedError(f"the token is malformed: {_shown(error)}") from None
-        algorithm = header.get("alg")
+        parts = token.split(".")
+        if len(parts) != 3:
+            raise TokenRefusedError(f"the token is malformed: it has {len(parts)} parts")
+        header = _json_object(_decoded(parts[0]))
+        algorithm, name = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
             raise TokenRefusedError(f"the signature {_shown(repr(algorithm))} is not accepted")
-        key = self._choose(algorithm, header.get("kid"))
-        options: Any = {f"verify_{claim}": False for claim in ("aud", "iss", "exp", "nbf", "iat", "sub", "jti")}
+        if header.get("crit") not in (None, []):
+            raise TokenRefusedError("it has a critical header, and none is known")
+        if not isinstance(name, str | None):
+            raise TokenRefusedError("the name of its key is no text")
+        key = self._choose(algorithm, name)
+        signed = f"{parts[0]}.{parts[1]}".encode()
         try:
-            return jwt.decode(token, key.public, algorithms=[algorithm], options=options)
+            is_valid = jwt.get_algorithm_by_name(algorithm).verify(signed, key.public, _decoded(parts[2]))
         except (jwt.PyJWTError, TypeError, ValueError) as error:
             raise TokenRefusedError(f"the signature is not valid: {_shown(error)}") from None
+        if not is_valid:
+            raise TokenRefusedError("the signature is not valid")
+        return header, _decoded(parts[1])
 
     def _choose(self, algorithm: str, name: str | None) -> _Key:
         """Return the key that verifies a token.
@@ -200,6 +228,43 @@ def _key(key: Any, jwk: dict[str, Any]) -> _Key:
     if jwk["kty"] == _RSA and public.key_size < _SHORTEST_RSA_BITS:
         raise ValueError("the key is too short")
     return _Key(jwk.get("kid"), jwk["kty"], jwk.get("crv"), jwk.get("alg"), public)
+
+
+def _decoded(part: str) -> bytes:
+    """Return the bytes of a part of a token.
+
+    Raises:
+        TokenRefusedError: it is not encoded as base64url.
+    """
+    try:
+        return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    except ValueError:
+        raise TokenRefusedError("the token is malformed: a part is not base64url") from None
+
+
+def _json_object(text: bytes) -> dict[str, Any]:
+    """Return a part of a token.
+
+    Raises:
+        TokenRefusedError: it is no JSON object, or an object in it has a name twice.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a name twice")
+        return found
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is no JSON")
+
+    try:
+        found = json.loads(text.decode(errors="replace"), object_pairs_hook=unique, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise TokenRefusedError("a part of the token is no JSON object, or has a name twice")
+    return found
 
 
 def _shown(found: object) -> str:

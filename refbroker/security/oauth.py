@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from kclient.errors import SaslAuthenticationError
 from kclient.security.oauth.exchange import ClientMessage, TokenRefusedError, oauth_server
-from kclient.security.oauth.tokens import claims_of, decoded_json
 from refbroker.security.jwks import KeySet
 from refbroker.security.sasl import Login, Server
 
+_URL_BASE64 = re.compile(r"[\w-]*", re.ASCII)
 _LAST_MS = 2**63 - 1
 """The last time in Kafka's protocol."""
 
@@ -153,13 +155,13 @@ class UnsecuredTokens:
 
     def accept(self, token: str) -> AcceptedToken:
         """See TokenValidator."""
-        claims = claims_of(token)
-        header = decoded_json(token.partition(".")[0])
-        if claims is None or not isinstance(header, dict) or header.get("alg") != "none" or not token.endswith("."):
+        parts = token.split(".")
+        header, claims = (_as_jackson(part) for part in (*parts, "", "")[:2])
+        if len(parts) != 3 or parts[2] or header.get("alg") != "none":
             raise TokenRefusedError("the token is not an unsecured JSON Web Token")
         user = _user(claims, self._names.user)
         now = self._clock()
-        expires_ms = min(_milliseconds(claims, "exp"), _LAST_MS)
+        expires_ms = _milliseconds(claims, "exp")
         if now - self._skew_ms >= expires_ms:
             raise TokenRefusedError("the token has expired")
         if "iat" in claims:
@@ -168,12 +170,12 @@ class UnsecuredTokens:
                 raise TokenRefusedError("the token was issued in the future")
             if expires_ms <= issued_ms:
                 raise TokenRefusedError("the token expires before it was issued")
-        scope = claims.get(self._names.scope)
-        if isinstance(scope, int | float) and not isinstance(scope, bool):
+        scope = claims.get(self._names.scope, [])
+        if isinstance(scope, int | float):
             raise TokenRefusedError(f"the claim {self._names.scope!r} is a number")
         # Kafka does not split a text.
-        parts = [scope.strip()] if isinstance(scope, str) else scope if isinstance(scope, list) else []
-        missing = [part for part in self._required if part not in parts]
+        scopes = [part.strip() for part in ([scope] if isinstance(scope, str) else scope)]
+        missing = [part for part in self._required if part not in scopes]
         if missing:
             wanted = json.dumps(f"[{', '.join(self._required)}]")
             response = f'{{"status":"insufficient_scope", "scope":{wanted}}}'
@@ -181,13 +183,55 @@ class UnsecuredTokens:
         return AcceptedToken(user, expires_ms)
 
 
-def _milliseconds(claims: Mapping[str, Any], name: str) -> int:
-    """Return a time of the claims.
+def _as_jackson(part: str) -> dict[str, Any]:
+    """Return a part of an unsecured token as Kafka reads it with Jackson: values are numbers, lists of texts, or texts.
 
     Raises:
-        TokenRefusedError: it is missing, or no number of seconds since the epoch.
+        TokenRefusedError: it does not begin with a JSON object.
     """
-    return int(_number(claims, name) * 1000)
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is no JSON")
+
+    try:
+        if not _URL_BASE64.fullmatch(part):
+            raise ValueError("other characters than those of base64url")
+        text = urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode()
+        # What follows the object does not matter.
+        found, _ = json.JSONDecoder(parse_constant=refuse).raw_decode(text.lstrip(" \t\r\n"))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise TokenRefusedError("the token is not an unsecured JSON Web Token")
+    return {name: _value(value) for name, value in found.items()}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_text(each) for each in value]
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else _text(value)
+
+
+def _text(value: Any) -> str:
+    """Return Jackson's text of a value, which is empty for an object and a list."""
+    if isinstance(value, dict | list):
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _milliseconds(claims: Mapping[str, Any], name: str) -> int:
+    """Return a time of the claims of an unsecured token, as Java's Math.round does.
+
+    Raises:
+        TokenRefusedError: it is missing, or no number.
+    """
+    value = claims.get(name)
+    if not isinstance(value, int | float):
+        raise TokenRefusedError(f"the claim {name!r} is missing, or no number of seconds")
+    try:
+        return max(-_LAST_MS, min(math.floor(float(value) * 1000 + 0.5), _LAST_MS))
+    except OverflowError:
+        return _LAST_MS if value > 0 else -_LAST_MS
 
 
 def _whole_seconds(claims: Mapping[str, Any], name: str) -> int:

@@ -75,11 +75,11 @@ def claims_of(token: str) -> dict[str, Any] | None:
     parts = token.split(".")
     if len(parts) != 3:
         return None
-    claims = decoded_json(parts[1])
+    claims = _decoded_json(parts[1])
     return claims if isinstance(claims, dict) else None
 
 
-def decoded_json(part: str) -> Any:
+def _decoded_json(part: str) -> Any:
     """Return what a part of a JSON Web Token says; None if it is malformed."""
     try:
         return json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))

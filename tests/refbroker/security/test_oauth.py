@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from jwt.algorithms import RSAAlgorithm
 
 from kclient.errors import ConfigError, OAuthTokenError, SaslAuthenticationError
 from kclient.security.oauth.exchange import TokenRefusedError
@@ -144,6 +145,49 @@ def test_a_public_key_is_no_shared_secret() -> None:
     forged = jwt.encode(CLAIMS, public * 2, algorithm="HS256", headers={"kid": "one"})
     with pytest.raises(TokenRefusedError, match="the signature 'HS256' is not accepted"):
         validator().accept(forged)
+
+
+HEADER = '{"alg": "RS256", "kid": "one"'
+
+
+def raw(header: str, content: str, key: SigningKey = ONE) -> str:
+    """Return a token whose parts are written as they are."""
+    parts = ".".join(urlsafe_b64encode(part.encode()).rstrip(b"=").decode() for part in (header, content))
+    signature = RSAAlgorithm(RSAAlgorithm.SHA256).sign(parts.encode(), key.private)
+    return f"{parts}.{urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+
+@pytest.mark.parametrize("kind", ["JWT", "jwt", "application/jwt"])
+def test_a_token_in_a_token_says_who_it_is_for_and_both_are_verified(kind: str) -> None:
+    header = f'{HEADER}, "cty": "{kind}"}}'
+    assert validator().accept(raw(header, signed())).user == "alice"
+    assert validator().accept(raw(header, raw(header, signed()))).user == "alice"
+    for inner in (signed(TWO), signed()[:-4] + "AAAA", json.dumps(CLAIMS), unsecured_token(CLAIMS)):
+        with pytest.raises(TokenRefusedError):
+            validator().accept(raw(header, inner))
+    with pytest.raises(TokenRefusedError, match="the provider has no key 'two'"):
+        validator().accept(raw(header.replace("one", "two"), signed()))
+    with pytest.raises(TokenRefusedError, match="no JSON object"):
+        validator().accept(raw(f"{HEADER}}}", signed()))
+
+
+@pytest.mark.parametrize(
+    ("header", "content", "reason"),
+    [
+        (f"{HEADER}}}", json.dumps(CLAIMS)[:-1] + ', "sub": "root"}', "has a name twice"),
+        (f"{HEADER}}}", json.dumps(CLAIMS)[:-1] + ', "x": {"y": 1, "y": 2}}', "has a name twice"),
+        (f'{HEADER}, "kid": "one"}}', json.dumps(CLAIMS), "has a name twice"),
+        (f"{HEADER}}}", json.dumps(CLAIMS)[:-1] + ', "x": NaN}', "is no JSON object"),
+        (f"{HEADER}}}", "[1]", "is no JSON object"),
+        (f'{HEADER}, "cty": 7}}', json.dumps(CLAIMS), "'cty' is no text"),
+        (f'{HEADER}, "crit": ["exp"], "exp": 1}}', json.dumps(CLAIMS), "a critical header"),
+    ],
+    ids=["claim", "inner name", "header", "no number", "list", "type", "critical"],
+)
+def test_a_token_that_can_be_read_in_two_ways_is_refused(header: str, content: str, reason: str) -> None:
+    assert validator().accept(raw(f"{HEADER}}}", json.dumps(CLAIMS))).user == "alice"
+    with pytest.raises(TokenRefusedError, match=reason):
+        validator().accept(raw(header, content))
 
 
 def accepts(token: str, *keys: SigningKey) -> bool:
@@ -316,6 +360,26 @@ def test_an_unsecured_token_may_never_end() -> None:
 
 def test_the_user_of_an_unsecured_token_keeps_its_blanks() -> None:
     assert UnsecuredTokens(clock).accept(unsecured(sub=" alice ")).user == " alice "
+
+
+@pytest.mark.parametrize(
+    ("text", "user"),
+    [
+        ('{"sub": "bob", "sub": "alice", "exp": 9e9}', "alice"),
+        ('{"sub": true, "exp": 9e9} and more', "true"),
+        ('{"sub": null, "exp": 9e9}', "null"),
+    ],
+    ids=["twice", "bool", "null"],
+)
+def test_the_claims_of_an_unsecured_token_are_read_as_by_jackson(text: str, user: str) -> None:
+    token = ".".join(urlsafe_b64encode(part.encode()).rstrip(b"=").decode() for part in ('{"alg":"none"}', text)) + "."
+    assert UnsecuredTokens(clock).accept(token).user == user
+
+
+@pytest.mark.parametrize("part", ["a+b/", "e30~", "e", "bnVsbA"])
+def test_a_part_that_is_no_json_in_base64url_is_refused(part: str) -> None:
+    with pytest.raises(TokenRefusedError, match="is not an unsecured"):
+        UnsecuredTokens(clock).accept(f"eyJhbGciOiJub25lIn0.{part}.")
 
 
 def first_message(token: str, user: str = "") -> bytes:

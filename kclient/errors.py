@@ -86,8 +86,8 @@ class OAuthTokenError(KafkaError, name="NO_OAUTH_TOKEN", retriable=True):
 class CredentialsUnavailableError(KafkaError, name="CREDENTIALS_UNAVAILABLE", retriable=True):
     """The credentials for a login could not be fetched for now; the client keeps trying.
 
-    For example, no key distribution center of Kerberos responds. If it refuses the client, SaslAuthenticationError is
-    raised.
+    For example, no key distribution center of Kerberos responds, or a token provider does not return; the error names
+    it. If a login is refused, SaslAuthenticationError is raised.
     """
 
 

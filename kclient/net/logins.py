@@ -50,7 +50,8 @@ class ClientLogin:
         rng: random.Random,
         bridge: LoopBridge | None = None,
     ) -> None:
-        self.thread = LoginThread(runtime.worker(f"{name}-login"), submit, clock)
+        longest = max(config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms) / 1000
+        self.thread = LoginThread(lambda: runtime.worker(f"{name}-login"), submit, clock, longest)
         settings = config.sasl
         login: Login
         if isinstance(settings, OAuthSettings):
@@ -58,6 +59,7 @@ class ClientLogin:
                 settings.provide(runtime.time_ms, None if bridge is None else bridge.run),
                 who=settings.who,
                 options=settings.options,
+                awaits=settings.awaits,
                 policy=settings.policy,
                 clock=clock,
                 time_ms=runtime.time_ms,

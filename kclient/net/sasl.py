@@ -128,7 +128,7 @@ def _next_message(
             return None if end.value is None else _Message(end.value, is_last=True)
 
     if started.blocks:
-        found: _Message | None = yield thread.call(advance, f"the login with {login.mechanism}")
+        found: _Message | None = yield thread.call(advance, login.awaits)
         return found
     return advance()
 

@@ -70,6 +70,10 @@ class Login(Protocol):
     def options(self) -> str:
         """The options to check if the broker refuses, for errors."""
 
+    @property
+    def awaits(self) -> str:
+        """What a step of the exchange waits for that may take long, for errors."""
+
     def start(self, host: str) -> StartedExchange:
         """Return the client's side of a new exchange.
 
@@ -116,13 +120,19 @@ class PasswordLogin(NamedTuple):
         """See Login."""
         return "sasl_mechanism, sasl_username and sasl_password"
 
+    @property
+    def awaits(self) -> str:
+        """See Login."""
+        return f"the computation of {self.mechanism}"
+
     def start(self, host: str) -> StartedExchange:
         """See Login."""
         if self.mechanism == PLAIN:
             return StartedExchange(_plain(self.user, self.password), blocks=False)
         nonce = secrets.token_urlsafe(24)
         exchange = scram_client(MECHANISMS[self.mechanism], self.user, self.password, nonce, is_token=self.is_token)
-        return StartedExchange(exchange, blocks=False)
+        # The broker chooses how often the password is hashed, up to what takes a second.
+        return StartedExchange(exchange, blocks=True)
 
 
 def _plain(user: str, password: Secret) -> Generator[bytes, bytes, None]:

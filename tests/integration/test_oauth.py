@@ -130,9 +130,31 @@ def test_a_provider_that_hangs_is_named_and_delays_no_close(unsecured: RefBroker
         socket_connection_setup_timeout_max_ms=100,
         default_api_timeout_ms=1000,
     )
-    with Admin(**login) as admin, pytest.raises(KafkaTimeoutError, match="the login with OAUTHBEARER did not return"):
+    text = "sasl_oauth_token_provider=.*<lambda> (did not return within|is not called)"
+    with Admin(**login) as admin, pytest.raises(KafkaTimeoutError, match=text):
         admin.list_topics()
     released.set()
+
+
+@pytest.mark.not_simulated("blocks a thread")
+def test_a_client_logs_in_although_its_provider_hangs_once(unsecured: RefBroker) -> None:
+    released = threading.Event()
+    calls: list[str] = []
+
+    def provide() -> str:
+        calls.append(threading.current_thread().name)
+        if len(calls) == 1:
+            released.wait()
+        return token()
+
+    timeouts = dict.fromkeys(("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"), 100)
+    login = options(unsecured, sasl_oauth_token_provider=provide, **timeouts)
+    try:
+        with Admin(**login) as admin:
+            assert admin.list_topics() == {}
+    finally:
+        released.set()
+    assert len(calls) >= 2
 
 
 def test_sessions_end_with_their_token_and_clients_log_in_again(unsecured: RefBroker) -> None:

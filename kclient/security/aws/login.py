@@ -70,6 +70,7 @@ class MskLogin:
     """
 
     mechanism = AWS_MSK_IAM
+    awaits = "the login with AWS_MSK_IAM"
     options = "that the IAM policy allows kafka-cluster:Connect, and the region"
 
     def __init__(self, settings: MskSettings, time_ms: Callable[[], int]) -> None:

@@ -43,6 +43,7 @@ class KerberosLogin:
     """
 
     mechanism = GSSAPI
+    awaits = "the login with GSSAPI"
     options = (
         "sasl_kerberos_service_name, that the broker's keytab has the current keys of its principal, and that the "
         "clocks agree"

@@ -92,6 +92,15 @@ class OAuthSettings(NamedTuple):
             return "what the provider returns, and the broker's sasl.oauthbearer settings"
         return f"{_OPTION}token_endpoint_url, {_OPTION}scope, and the broker's sasl.oauthbearer settings"
 
+    @property
+    def awaits(self) -> str:
+        """The provider of tokens, for errors."""
+        if self.provider is not None:
+            return f"sasl_oauth_token_provider={_name_of(self.provider)}"
+        if self.unsecured is not None:
+            return "the making of an unsecured token"
+        return f"the token of {shown_url(self.token_endpoint_url or '')}"
+
     def check(self) -> None:
         """Check that the settings say where tokens come from, and do not contradict each other.
 
@@ -199,6 +208,12 @@ class OAuthSettings(NamedTuple):
             pair = f"{encode(self.client_id or '')}:{encode(secret)}"
             headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         return form, headers
+
+
+def _name_of(function: TokenProvider) -> str:
+    """Return the name of a function; that of its class for another callable object."""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _from_application(function: TokenProvider, run: Callable[[Awaitable[Any]], Any]) -> OAuthToken:

@@ -64,12 +64,14 @@ class RefreshPolicy(NamedTuple):
 class TokenSource:
     """The token of one client, and its login with it (`kclient.security.sasl.Login`).
 
-    Only the thread that computes logins calls `fetch` and `refresh`; the network thread uses the rest.
+    Only the thread that computes logins calls `fetch` and `refresh`; the network thread uses the rest. A call that was
+    given up on that thread may still return, and its token counts.
 
     Parameters:
         provide: returns a new token. Blocks.
         who: who logs in, for errors.
         options: the options to check if a broker refuses the token, for errors.
+        awaits: the provider, for errors.
         policy: when to replace the token.
         clock: seconds.
         time_ms: milliseconds since the epoch.
@@ -87,6 +89,7 @@ class TokenSource:
         *,
         who: str,
         options: str,
+        awaits: str,
         policy: RefreshPolicy,
         clock: Callable[[], float],
         time_ms: Callable[[], int],
@@ -94,6 +97,7 @@ class TokenSource:
     ) -> None:
         self.who = who
         self.options = options
+        self.awaits = awaits
         self.refresh_at = _NEVER
         self._provide = provide
         self._policy = policy

@@ -41,9 +41,9 @@ def run(*responses: Message, ranges: dict[int, tuple[int, int]] | None = None, l
     """Run the step with these responses; return its requests."""
     setup = Setup(BROKER, "kafka", "1", "SASL_SSL")
     setup.ranges = ApiRanges(BROKER, {17: (0, 1), 36: (0, 2)} if ranges is None else ranges)
-    exchange = authenticate(login, LoginThread(QueueWorker(), lambda function: None, lambda: 0.0), random.Random(1))(
-        setup
-    )
+    exchange = authenticate(
+        login, LoginThread(QueueWorker, lambda function: None, lambda: 0.0, 30.0), random.Random(1)
+    )(setup)
     ask = next(exchange)
     assert isinstance(ask, Ask)
     asked = [ask.message]
@@ -100,6 +100,7 @@ class ScriptedLogin(NamedTuple):
     mechanism: str = "OTHER"
     who: str = "the user 'alice'"
     options: str = "sasl_username"
+    awaits: str = "nothing"
 
     def start(self, host: str) -> StartedExchange:
         return StartedExchange(self.exchange, blocks=False)
@@ -109,7 +110,7 @@ def old_step(exchange: Exchange) -> Generator[Any, Any, None]:
     """Return the step after the handshake with a broker that has its version 0 only."""
     setup = Setup(BROKER, "kafka", "1", "SASL_SSL")
     setup.ranges = ApiRanges(BROKER, {17: (0, 0)})
-    thread = LoginThread(QueueWorker(), lambda function: None, lambda: 0.0)
+    thread = LoginThread(QueueWorker, lambda function: None, lambda: 0.0, 30.0)
     step = authenticate(ScriptedLogin(exchange), thread, random.Random(1))(setup)
     asked: Any = next(step)
     assert (asked.message, asked.version) == (SaslHandshakeRequest(mechanism="OTHER"), 0)

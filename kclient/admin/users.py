@@ -5,7 +5,6 @@ The password stays in the client: the request contains a salt, and the password 
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 
 import msgspec
@@ -23,10 +22,9 @@ from kclient.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from kclient.security.scram import MECHANISMS, MIN_ITERATIONS, ScramMechanism, salted_password
+from kclient.security.scram import MECHANISMS, MIN_ITERATIONS, ScramMechanism, new_salt, salted_password
 from kclient.security.secret import Secret
 
-_SALT_BYTES = 24
 _NAMES = {mechanism.type: mechanism.name for mechanism in MECHANISMS.values()}
 
 
@@ -164,7 +162,7 @@ def _described(
 
 def _upsertion(alteration: ScramUpsertion) -> AlterUserScramCredentialsRequest.ScramCredentialUpsertion:
     mechanism = _mechanism(alteration.mechanism)
-    salt = secrets.token_bytes(_SALT_BYTES) if alteration.salt is None else alteration.salt
+    salt = new_salt() if alteration.salt is None else alteration.salt
     password = Secret(alteration.password).reveal()
     return AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
         name=alteration.user,

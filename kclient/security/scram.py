@@ -11,17 +11,22 @@ import binascii
 import hashlib
 import hmac
 import re
+import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Generator
 from functools import lru_cache
 from typing import NamedTuple
 
 from kclient.errors import SaslAuthenticationError
+from kclient.security.refusals import UnexplainedRefusalError
 from kclient.security.secret import Secret
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 1_000_000
 """The most that a client computes for a broker: more could only be meant to keep it busy."""
+SALT_BITS = 130
+"""The size of the number that a salt is made of, as in Kafka."""
+_SALT_DIGITS = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class ScramMechanism(NamedTuple):
@@ -72,16 +77,18 @@ class ScramAccount(NamedTuple):
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]++"
 _BASE64 = "[A-Za-z0-9+/]++={0,2}"
-_EXTENSION = r"[A-Za-z]++=[\x01-\x2b\x2d-\x7f]++"
+_VALUE = r"[\x01-\x2b\x2d-\x7f]++"
+_EXTENSION = rf"[A-Za-z]++={_VALUE}"
 _EXTENSIONS = rf"(?P<extensions>(?:,{_EXTENSION})*+)"
 _CLIENT_FIRST = re.compile(
-    rf"n,(?:a=(?P<authzid>{_NAME}))?,(?P<bare>(?:m=[^,]*,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
+    rf"n,(?:a=(?P<authzid>{_NAME}))?,(?:m={_VALUE},)?"
+    rf"(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
 )
 _SERVER_FIRST = re.compile(
     rf"(?:m=[^,]*,)?r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}})(?:,.*)?"
 )
 _CLIENT_FINAL = re.compile(
-    rf"(?P<bare>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE})(?:,(?!p=){_EXTENSION})*+),p=(?P<proof>{_BASE64})"
+    rf"(?P<bare>c={_BASE64},r=(?P<nonce>{_NONCE}))(?:,(?!p=){_EXTENSION})*+,p=(?P<proof>{_BASE64})"
 )
 _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^,]*)|v=(?P<signature>{_BASE64}))(?:,.*)?")
 
@@ -149,48 +156,65 @@ def scram_server(
     """Yield the server's messages, after a first empty one, and receive the client's; return the account and the last
     message.
 
+    As in Kafka, the signatures do not cover a reserved extension (`m=`) and those of the last message, so that a client
+    that sends them is refused.
+
     Parameters:
         account: returns the account of a name, the second argument says whether it is the id of a delegation token; a
             made-up account for a name that does not exist, so that nobody learns which names do.
         nonce: random text.
 
     Raises:
-        SaslAuthenticationError: the client is malformed, or does not know the password.
+        UnexplainedRefusalError: the client is malformed, or does not know the password.
+        SaslAuthenticationError: the client wants to be another user.
     """
-    first = _CLIENT_FIRST.fullmatch(_text((yield b"")))
+    first = _CLIENT_FIRST.fullmatch(_of_client((yield b"")))
     if first is None:
-        raise SaslAuthenticationError("Invalid SASL/SCRAM client first message format.")
+        raise UnexplainedRefusalError("the client's first SCRAM message is malformed")
     user = first["name"].replace("=2C", ",").replace("=3D", "=")
-    if first["authzid"] not in (None, first["name"]):
+    if first["authzid"] not in (None, user):
         raise SaslAuthenticationError("Authentication failed: Client requested an authorization id that is different "
                                       "from username")  # fmt: skip
     found = account(user, _is_token(first["extensions"]))
     known = found.credential
     both = first["nonce"] + nonce
     server_first = f"r={both},s={b64encode(known.salt).decode()},i={known.iterations}"
-    final = _CLIENT_FINAL.fullmatch(_text((yield server_first.encode())))
+    final = _CLIENT_FINAL.fullmatch(_of_client((yield server_first.encode())))
     if final is None:
-        raise SaslAuthenticationError("Invalid SASL/SCRAM client final message format.")
+        raise UnexplainedRefusalError("the client's last SCRAM message is malformed")
     if final["nonce"] != both:
-        raise SaslAuthenticationError("Invalid client nonce in the final client message.")
+        raise UnexplainedRefusalError("the client's last SCRAM message has another nonce")
     signed = f"{first['bare']},{server_first},{final['bare']}".encode()
     signature = _hmac(mechanism, known.stored_key, signed)
-    proof = _decoded(final["proof"])
+    try:
+        proof = b64decode(final["proof"], validate=True)
+    except ValueError:
+        raise UnexplainedRefusalError("the proof of the client is no base64") from None
     client_key = _xor(proof, signature) if len(proof) == len(signature) else b""
     if not hmac.compare_digest(hashlib.new(mechanism.hash, client_key).digest(), known.stored_key):
-        raise SaslAuthenticationError(invalid_credentials(mechanism.name))
+        raise UnexplainedRefusalError(f"the password of {user!r} is wrong, or there is no such user")
     return found, f"v={b64encode(_hmac(mechanism, known.server_key, signed)).decode()}".encode()
+
+
+def new_salt() -> bytes:
+    """Return a random salt."""
+    return salt_of(secrets.randbits(SALT_BITS))
+
+
+def salt_of(number: int) -> bytes:
+    """Return a salt as Kafka makes it of a number: letters and digits, so that nobody can tell who has made a user."""
+    number &= 2**SALT_BITS - 1
+    digits = bytearray()
+    while number or not digits:
+        number, digit = divmod(number, len(_SALT_DIGITS))
+        digits.append(_SALT_DIGITS[digit])
+    return bytes(reversed(digits))
 
 
 def _is_token(extensions: str) -> bool:
     """Return whether the extensions in a client's first message say that it logs in with a delegation token."""
     found = dict(extension.split("=", 1) for extension in extensions.split(",")[1:])
     return found.get("tokenauth", "").lower() == "true"
-
-
-def invalid_credentials(mechanism: str) -> str:
-    """Return Kafka's message for a wrong password, and for a user that does not exist."""
-    return f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
 
 
 @lru_cache(maxsize=64)
@@ -203,6 +227,11 @@ def _text(message: bytes) -> str:
         return message.decode()
     except UnicodeDecodeError:
         raise SaslAuthenticationError("a SCRAM message is not UTF-8") from None
+
+
+def _of_client(message: bytes) -> str:
+    # What is not UTF-8 matches no pattern, as in Kafka.
+    return message.decode(errors="replace")
 
 
 def _decoded(text: str) -> bytes:

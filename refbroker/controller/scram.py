@@ -7,7 +7,6 @@ Kafka's ScramControlManager, ScramImage and ScramParser.
 from __future__ import annotations
 
 import binascii
-import secrets
 from base64 import b64decode
 from collections.abc import Iterable
 
@@ -23,13 +22,12 @@ from kclient.errors import (
 from kclient.protocol import Message
 from kclient.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kclient.protocol.messages.records.metadata_log import RemoveUserScramCredentialRecord, UserScramCredentialRecord
-from kclient.security.scram import MECHANISMS, MIN_ITERATIONS, ScramMechanism, credential_of, salted_password
+from kclient.security.scram import MECHANISMS, MIN_ITERATIONS, ScramMechanism, credential_of, new_salt, salted_password
 from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.versions import SCRAM
 
 MAX_ITERATIONS = 16_384
 _BY_TYPE = {mechanism.type: mechanism for mechanism in MECHANISMS.values()}
-_SALT_BYTES = 20
 
 Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
 Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
@@ -88,7 +86,7 @@ def credential_record(
     mechanism: ScramMechanism, user: str, password: str, iterations: int = MIN_ITERATIONS
 ) -> UserScramCredentialRecord:
     """Return the record of a new password, with a random salt."""
-    salt = secrets.token_bytes(_SALT_BYTES)
+    salt = new_salt()
     return _record(mechanism, user, salted_password(mechanism, password, salt, iterations), salt, iterations)
 
 
@@ -138,7 +136,7 @@ def parse_credential(text: str) -> UserScramCredentialRecord:
         raise ConfigError("You must supply one of 'password' or 'saltedpassword' to add-scram")
     if password is None and salt is None:
         raise ConfigError("You must supply 'salt' with 'saltedpassword' to add-scram")
-    salt = secrets.token_bytes(_SALT_BYTES) if salt is None else salt
+    salt = new_salt() if salt is None else salt
     if password is not None:
         return _record(mechanism, user, salted_password(mechanism, password, salt, iterations), salt, iterations)
     return _record(mechanism, user, _decoded(salted, "saltedPassword") or b"", salt, iterations)

@@ -48,4 +48,7 @@ def delay_seconds(config: BrokerConfig) -> float:
 
 def with_cause(error: KafkaError) -> str:
     """Return the message of an error with its cause, which the client does not learn."""
-    return error.message if error.__cause__ is None else f"{error.message} ({error.__cause__})"
+    cause = error.__cause__
+    if cause is None:
+        return error.message
+    return f"{error.message} ({cause.message if isinstance(cause, KafkaError) else cause})"

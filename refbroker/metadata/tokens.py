@@ -29,10 +29,12 @@ from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import DelegationTokenRecord, RemoveDelegationTokenRecord
 from kclient.security.scram import (
     MIN_ITERATIONS,
+    SALT_BITS,
     ScramAccount,
     ScramCredential,
     ScramMechanism,
     credential_of,
+    salt_of,
     salted_password,
 )
 from kclient.security.secret import Secret
@@ -48,7 +50,6 @@ MOST_REMOVED = 1000
 """How many expired tokens one batch of the log removes."""
 _MAX_LIFETIME, _EXPIRY_TIME = "delegation.token.max.lifetime.ms", "delegation.token.expiry.time.ms"
 _HASH = "sha512"
-_SALT_BYTES = 20
 _LAST_MS = 2**63 - 1
 
 
@@ -110,7 +111,7 @@ class DelegationTokens:
         credential = self._credentials.get(key)
         if credential is None:
             # Computed at the first login: most tokens are used with one mechanism only.
-            password, salt = b64encode(self.hmac(token_id)).decode(), self._rng.randbytes(_SALT_BYTES)
+            password, salt = b64encode(self.hmac(token_id)).decode(), salt_of(self._rng.getrandbits(SALT_BITS))
             salted = salted_password(mechanism, password, salt, MIN_ITERATIONS)
             credential = self._credentials[key] = credential_of(mechanism, salted, salt, MIN_ITERATIONS)
         return ScramAccount(

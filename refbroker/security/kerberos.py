@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kclient.errors import DisconnectedError, SaslAuthenticationError
+from kclient.errors import DisconnectedError
 from kclient.security.kerberos.exchange import Context, gssapi_server
 from kclient.security.kerberos.failures import MEANINGS
 from kclient.security.kerberos.library import KerberosFailureError
+from kclient.security.refusals import UnexplainedRefusalError
 from kclient.security.sasl import GSSAPI
 from refbroker.security.kerberos_names import KerberosNames
 from refbroker.security.principals import NoMatchingRuleError
@@ -29,12 +30,9 @@ def kerberos_server(accept: Callable[[], Context], names: KerberosNames) -> Serv
         names: makes the user's name.
 
     Raises:
-        SaslAuthenticationError: the client is refused; the cause says why, and the client does not learn it.
+        UnexplainedRefusalError: the client is refused.
         DisconnectedError: the client should try again, such as for a ticket that is not yet valid.
     """
-    refusal = SaslAuthenticationError(
-        f"Authentication failed during authentication due to invalid credentials with SASL mechanism {GSSAPI}"
-    )
     try:
         principal = yield from gssapi_server(accept)
         return Login(names.user(principal), None)
@@ -42,6 +40,6 @@ def kerberos_server(accept: Callable[[], Context], names: KerberosNames) -> Serv
         meaning = MEANINGS.get(failure.minor)
         if meaning is not None and meaning.is_retriable:
             raise DisconnectedError(f"its login with {GSSAPI} failed: {failure.text}") from None
-        raise refusal from failure
-    except (SaslAuthenticationError, NoMatchingRuleError) as error:
-        raise refusal from error
+        raise UnexplainedRefusalError(failure.text) from failure
+    except NoMatchingRuleError as error:
+        raise UnexplainedRefusalError(str(error)) from error

@@ -23,6 +23,7 @@ from kclient.errors import (
     SaslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
+from kclient.security.refusals import UnexplainedRefusalError
 from kclient.security.sasl import GSSAPI, OAUTHBEARER, PLAIN, WITH_PASSWORD
 from kclient.security.scram import (
     MECHANISMS,
@@ -31,6 +32,7 @@ from kclient.security.scram import (
     ScramCredential,
     ScramMechanism,
     credential_of,
+    salt_of,
     scram_server,
 )
 from kclient.security.secret import Secret
@@ -284,12 +286,21 @@ class Authenticator:
             DisconnectedError: the client should try again; the connection must be closed.
         """
         try:
+            if isinstance(result, UnexplainedRefusalError):
+                raise self._unexplained() from result
             if isinstance(result, KafkaError):
                 raise result
             return Answer(result.message, self._log_in(result)) if isinstance(result, Login) else Answer(result)
         except KafkaError:
             self._fail()
             raise
+
+    def _unexplained(self) -> SaslAuthenticationError:
+        """Return what the client learns of a refusal, which is the same for a wrong password and an unknown user."""
+        attempt = "re-authentication" if self._mechanism else "authentication"
+        return SaslAuthenticationError(
+            f"Authentication failed during {attempt} due to invalid credentials with SASL mechanism {self._requested}"
+        )
 
     def _fail(self) -> None:
         self.takes_tokens = False
@@ -382,8 +393,8 @@ class Users(NamedTuple):
             credential = self.scram(mechanism, name)
             if credential is not None:
                 return ScramAccount(name, credential)
-        made_up = hmac.digest(self.secret, name.encode(), mechanism.hash)
-        return ScramAccount(name, credential_of(mechanism, made_up, made_up[:20], MIN_ITERATIONS))
+        salted, salt = (hmac.digest(self.secret, kind + name.encode(), mechanism.hash) for kind in (b"p", b"s"))
+        return ScramAccount(name, credential_of(mechanism, salted, salt_of(int.from_bytes(salt)), MIN_ITERATIONS))
 
 
 def plain_server(users: Mapping[str, Secret]) -> Server:
@@ -393,10 +404,8 @@ def plain_server(users: Mapping[str, Secret]) -> Server:
         SaslAuthenticationError: the message is malformed, or the password is wrong.
     """
     token = yield b""
-    try:
-        parts = token.decode().split("\0")
-    except UnicodeDecodeError:
-        raise SaslAuthenticationError("Authentication failed: the message is not UTF-8") from None
+    # As in Kafka: other bytes than UTF-8 are a password that nobody has, and it counts no further than to four.
+    parts = token.decode(errors="replace").split("\0", 4)[:4]
     if len(parts) != 3:
         raise SaslAuthenticationError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
     authorization, user, password = parts

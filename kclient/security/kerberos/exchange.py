@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from typing import Protocol
 
 from kclient.errors import SaslAuthenticationError
+from kclient.security.refusals import UnexplainedRefusalError
 
 _NO_LAYER = 1
 _NO_LAYER_ALONE = b"\x01\x00\x00\x00"
@@ -79,7 +80,7 @@ def gssapi_server(accept: Callable[[], Context]) -> Generator[bytes, bytes, str]
 
     Raises:
         KerberosFailureError: the context cannot be established.
-        SaslAuthenticationError: a message of the client is malformed.
+        UnexplainedRefusalError: a message of the client is malformed.
     """
     first = yield b""
     context = accept()
@@ -87,9 +88,9 @@ def gssapi_server(accept: Callable[[], Context]) -> Generator[bytes, bytes, str]
     while not context.is_complete:
         token = context.step((yield token))
     if token and (yield token):
-        raise SaslAuthenticationError("the client has sent more than GSSAPI has, after the context was established")
+        raise UnexplainedRefusalError("the client has sent more than GSSAPI has, after the context was established")
     chosen = context.unwrap((yield context.wrap(_NO_LAYER_ALONE)))
     # The name of another user may follow, which Kafka ignores.
     if len(chosen) < len(_NO_LAYER_ALONE) or chosen[0] != _NO_LAYER:
-        raise SaslAuthenticationError("the client has chosen a security layer that was not offered")
+        raise UnexplainedRefusalError("the client has chosen a security layer that was not offered")
     return context.peer

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from kclient.errors import SaslAuthenticationError
 from kclient.security.oauth.tokens import OAuthToken
+from kclient.security.refusals import UnexplainedRefusalError
 
 T = TypeVar("T")
 
@@ -80,33 +81,35 @@ def oauth_server(
         accept: returns who the token is for.
 
     Raises:
-        SaslAuthenticationError: the client's message is malformed, or its token was refused.
+        UnexplainedRefusalError: the client's message is malformed.
+        SaslAuthenticationError: its token was refused.
     """
-    message = parse_client_message((yield b""))
-    try:
-        return accept(message), b""
-    except TokenRefusedError as refused:
-        refusal = refused
-    answer = yield refusal.response.encode()
-    if answer == _ACKNOWLEDGE:
-        raise SaslAuthenticationError(refusal.response) from refusal
-    raise SaslAuthenticationError("Invalid OAUTHBEARER client first message")
+    message = yield b""
+    while True:
+        try:
+            return accept(parse_client_message(message)), b""
+        except TokenRefusedError as refused:
+            refusal = refused
+        message = yield refusal.response.encode()
+        if message == _ACKNOWLEDGE:
+            raise SaslAuthenticationError(refusal.response) from refusal
+        # As in Kafka, a client may send another token instead.
 
 
 def parse_client_message(message: bytes) -> ClientMessage:
     """Return the parts of a client's first message.
 
     Raises:
-        SaslAuthenticationError: it is malformed.
+        UnexplainedRefusalError: it is malformed.
     """
     found = _FIRST.fullmatch(message.decode(errors="replace"))
     if found is None:
-        raise SaslAuthenticationError("Invalid OAUTHBEARER client first message")
+        raise UnexplainedRefusalError("Invalid OAUTHBEARER client first message")
     pairs = dict(pair.split("=", 1) for pair in found["pairs"].split(_SEPARATOR) if pair)
     auth = pairs.pop("auth", None)
     if auth is None:
-        raise SaslAuthenticationError("Invalid OAUTHBEARER client first message: 'auth' not specified")
+        raise UnexplainedRefusalError("Invalid OAUTHBEARER client first message: 'auth' not specified")
     bearer = _AUTH.fullmatch(auth)
     if bearer is None or bearer["scheme"].lower() != "bearer":
-        raise SaslAuthenticationError("Invalid OAUTHBEARER client first message: invalid 'auth' format")
+        raise UnexplainedRefusalError("Invalid OAUTHBEARER client first message: invalid 'auth' format")
     return ClientMessage(bearer["token"], found["authzid"] or "", pairs)

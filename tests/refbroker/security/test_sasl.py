@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
+from collections import deque
+
 import pytest
 
 from kclient.errors import ConfigError, IllegalSaslStateError, SaslAuthenticationError, UnsupportedSaslMechanismError
@@ -140,7 +144,8 @@ def test_after_the_old_handshake_messages_come_without_requests() -> None:
         (b"\0nobody\0\x00", "expected 3 tokens, got 4"),
         (b"\0nobody\0wonder", "Invalid username or password"),
         (b"bob\0alice\0wonder", "an authorization id that is different from username"),
-        (b"\0\xff\0wonder", "not UTF-8"),
+        (b"\0\xff\0wonder", "Invalid username or password"),
+        (b"\0a\0b\0c\0d\0e", "expected 3 tokens, got 4"),
     ],
     ids=repr,
 )
@@ -164,7 +169,27 @@ def test_a_user_that_does_not_exist_gets_a_salt_that_stays_the_same() -> None:
         return first.token.split(b",s=")[1]
 
     assert salt("nobody") == salt("nobody") != salt("another")
+    # It looks like that of a user whom Kafka's tools, or this client, have made.
+    assert re.fullmatch(rb"[0-9a-z]{20,26}", b64decode(salt("nobody").split(b",")[0]))
     assert salt("bob") == b"c2FsdA==,i=4096"
+
+
+@pytest.mark.parametrize("message", [b"n,,n=bob", b"", b"n,,n=bob,r=x"], ids=repr)
+def test_a_malformed_message_of_scram_is_refused_as_a_wrong_password_is(message: bytes, clock: Clock) -> None:
+    text = "Authentication failed during {} due to invalid credentials with SASL mechanism SCRAM-SHA-512"
+    login = authenticator(60_000, clock)
+    login.on_handshake("SCRAM-SHA-512", 1)
+    with pytest.raises(SaslAuthenticationError) as caught:
+        deque(map(login.on_token, (message, b"p=x")))
+    assert caught.value.message == text.format("authentication")
+    assert "malformed" in str(caught.value.__cause__)
+    login = authenticator(60_000, clock)
+    log_in_by_scram(login, "bob", "builder", is_token=False)
+    clock.step(55_000)
+    login.on_handshake("SCRAM-SHA-512", 1)
+    with pytest.raises(SaslAuthenticationError) as caught:
+        login.on_token(b"")
+    assert caught.value.message == text.format("re-authentication")
 
 
 @pytest.mark.parametrize("enabled", [["GSSAPI"], ["PLAIN", "GSSAPI"], []], ids=str)

@@ -182,7 +182,7 @@ class Broker:
         await self._stop_work()
         idle = clock()
         try:
-            parts.metadata.append(departure_records(parts.image, parts.node_id))
+            parts.controller.append(departure_records(parts.image, parts.node_id))
         finally:
             parts.logs.close(parts.broker_epoch)
         ended = clock()
@@ -260,7 +260,7 @@ def plan_background(background: Background, parts: BrokerParts) -> None:
     every(
         "delegation token expiry",
         partial(integer, "delegation.token.expiry.check.interval.ms"),
-        parts.tokens.remove_expired,
+        parts.token_control.remove_expired,
     )
     every("log retention", lambda: integer("log.retention.check.interval.ms"), logs.apply_retention)
     every("metadata snapshots", lambda: TAKE_SNAPSHOT_MS, metadata.take_snapshot_if_due)

@@ -22,9 +22,10 @@ from dataclasses import dataclass
 
 from kclient.errors import KafkaStorageError
 from refbroker.config import BrokerConfig
+from refbroker.controller.active import ActiveController
 from refbroker.controller.bootstrap import activation_records, bootstrap_records
-from refbroker.controller.controller import Controller
 from refbroker.controller.registration import registration_records
+from refbroker.controller.tokens import DelegationTokenControl
 from refbroker.coordinators.groups.coordinator import GroupCoordinator
 from refbroker.coordinators.producer_ids import ProducerIds
 from refbroker.coordinators.topic_creation import AutoTopicCreation
@@ -38,9 +39,9 @@ from refbroker.fetch.sessions import FetchSessions
 from refbroker.log import Files, LogManager, PartitionLog
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
 from refbroker.metadata.image import ClusterImage
-from refbroker.metadata.log import MetadataLog
 from refbroker.metadata.partitions import Partitions
 from refbroker.metadata.publisher import Publisher
+from refbroker.metadata.replica import MetadataReplica
 from refbroker.metadata.tokens import DelegationTokens
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.quotas.client_quotas import ClientQuotas
@@ -61,9 +62,9 @@ class BrokerParts:
         logs: the data directories and their logs.
         cleaner: compacts logs.
         moves: moves partitions between data directories.
-        metadata: the metadata log.
+        metadata: the log of the metadata.
         image: the state of the cluster.
-        controller: plans changes of the metadata.
+        controller: plans changes of the metadata, and appends them to the log.
         partitions: the partitions that requests name.
         producer_ids: allocates producer ids.
         sessions, delayed_fetches: the fetch sessions, and the Fetch requests that wait.
@@ -73,6 +74,7 @@ class BrokerParts:
         verifier: checks that partitions belong to a transaction.
         authorizer: decides what clients may do; None if every client may do everything.
         tokens: the delegation tokens.
+        token_control: plans changes of tokens, and removes those that have expired.
         quotas: limits how much clients use.
         lookups: looks up host names.
         failed: completes with the reason when a disk that the broker depends on has failed.
@@ -85,9 +87,9 @@ class BrokerParts:
     logs: LogManager
     cleaner: LogCleaner
     moves: ReplicaMoves
-    metadata: MetadataLog
+    metadata: MetadataReplica
     image: ClusterImage
-    controller: Controller
+    controller: ActiveController
     partitions: Partitions
     producer_ids: ProducerIds
     sessions: FetchSessions
@@ -99,6 +101,7 @@ class BrokerParts:
     verifier: PartitionVerifier
     authorizer: Authorizer | None
     tokens: DelegationTokens
+    token_control: DelegationTokenControl
     quotas: ClientQuotas
     lookups: NameLookups
     failed: asyncio.Future[KafkaStorageError]
@@ -173,13 +176,13 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
 
     metrics = BrokerMetrics()
     cleaner = LogCleaner(logs, CleanerConfig(config.text), clock, files)
-    metadata = MetadataLog(logs, files, config, clock)
+    metadata = MetadataReplica(logs, files, config, clock)
     image = metadata.image
-    controller = Controller(image, config, files, rng)
+    controller = ActiveController(metadata, files, config, clock, rng)
     partitions = Partitions(image, logs, config)
-    producer_ids = ProducerIds(metadata, config.node_id)
+    producer_ids = ProducerIds(controller, config.node_id)
     delayed_fetches = DelayedFetches(loop)
-    directory_events = DirectoryEvents(logs, metadata, config.node_id, delayed_fetches.wake, fail)
+    directory_events = DirectoryEvents(logs, controller, config.node_id, delayed_fetches.wake, fail)
     moves = ReplicaMoves(
         logs,
         cleaner,
@@ -189,7 +192,8 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         directory_events.assign,
         delayed_fetches.wake,
     )
-    topic_creation = AutoTopicCreation(controller, metadata)
+    tokens = DelegationTokens(image, config, rng)
+    topic_creation = AutoTopicCreation(controller)
     groups = GroupCoordinator(config, image, topic_creation, partitions, clock, rng, metrics.groups)
     markers = MarkerWriter(image, partitions, clock, groups.runtime.end_transaction)
     transactions = TransactionCoordinator(config, image, topic_creation, partitions, producer_ids, markers, clock)
@@ -214,7 +218,8 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         markers=markers,
         verifier=PartitionVerifier(config, partitions, transactions),
         authorizer=Authorizer.from_settings(config.static),
-        tokens=DelegationTokens(metadata, config, clock, rng),
+        tokens=tokens,
+        token_control=DelegationTokenControl(controller, tokens, clock),
         quotas=ClientQuotas(image, config, clock),
         lookups=NameLookups(),
         failed=failed,
@@ -222,7 +227,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
 
 
 def _load(parts: BrokerParts, files: Files) -> None:
-    metadata, image = parts.metadata, parts.image
+    metadata, image, controller = parts.metadata, parts.image, parts.controller
 
     def log_deleted(log: PartitionLog) -> None:
         parts.moves.cancel(log.topic, log.partition)
@@ -230,7 +235,7 @@ def _load(parts: BrokerParts, files: Files) -> None:
         parts.metrics.topics.remove(log.topic)
 
     publisher = Publisher(image, parts.logs, parts.config, log_deleted)
-    metadata.load()
+    controller.load()
     if parts.authorizer is not None:
         parts.authorizer.follow(image.acls.values())
         metadata.listeners.append(parts.authorizer.follow)
@@ -240,25 +245,25 @@ def _load(parts: BrokerParts, files: Files) -> None:
     metadata.listeners.append(parts.tokens.follow)
     publisher.catch_up()
     metadata.listeners.append(publisher.publish)
-    metadata.begin_epoch()
+    controller.begin_epoch()
     if not image.features:
         first = bootstrap_records(files, parts.logs.metadata_directory.path, parts.clock())
-        metadata.append(activation_records(first, parts.config.min_insync_replicas))
+        controller.append(activation_records(first, parts.config.min_insync_replicas))
 
 
 def _register(parts: BrokerParts, ports: Mapping[str, int]) -> None:
-    metadata, events = parts.metadata, parts.directory_events
+    controller, events = parts.controller, parts.directory_events
     for records in registration_records(
         parts.image,
         parts.config,
         ports,
-        metadata.end_offset,
-        parts.controller.new_uuid(),
+        controller.end_offset,
+        controller.new_uuid(),
         [directory.directory_id for directory in parts.logs.online],
         events.find,
     ):
-        metadata.append(records)
-    metadata.listeners.append(events.follow)
+        controller.append(records)
+    parts.metadata.listeners.append(events.follow)
     events.inform()
 
 

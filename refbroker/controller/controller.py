@@ -1,14 +1,12 @@
 """The inputs of planned metadata changes: the state of the cluster, the settings of the node, and new ids.
 
-Every node is its own controller. Elsewhere: the plans (`topics` and `configs` return the records of a change), and
-their application (`MetadataLog.append`).
+Elsewhere: the plans (`topics` and `configs` return the records of a change), and their application (`active`).
 """
 
 from __future__ import annotations
 
 import random
 import uuid
-from dataclasses import dataclass
 
 from refbroker.config import BrokerConfig
 from refbroker.log import Files
@@ -17,21 +15,21 @@ from refbroker.metadata.image import ClusterImage
 from refbroker.runtime.file_limit import file_limit, file_reserve, open_files
 
 
-@dataclass(frozen=True, slots=True)
 class Controller:
-    """The controller of a node.
+    """The part of a controller that plans read.
 
-    Attributes:
+    Parameters:
         image: the state of the cluster.
         config: the node's settings.
         files: the node's disk, which limits the number of open files and therefore of partitions.
         rng: for ids.
     """
 
-    image: ClusterImage
-    config: BrokerConfig
-    files: Files
-    rng: random.Random
+    def __init__(self, image: ClusterImage, config: BrokerConfig, files: Files, rng: random.Random) -> None:
+        self.image = image
+        self.config = config
+        self.files = files
+        self.rng = rng
 
     @property
     def node_id(self) -> int:

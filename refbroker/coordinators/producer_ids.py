@@ -6,7 +6,7 @@ The rest of a block is lost at a restart; an id is never assigned twice.
 from __future__ import annotations
 
 from kclient.protocol.messages.records.metadata_log import ProducerIdsRecord
-from refbroker.metadata.log import MetadataLog
+from refbroker.controller.active import ActiveController
 
 BLOCK_SIZE = 1000
 
@@ -15,12 +15,12 @@ class ProducerIds:
     """The producer ids of this broker.
 
     Parameters:
-        metadata: the log in which blocks are recorded.
+        controller: records blocks.
         node_id: the id of this broker.
     """
 
-    def __init__(self, metadata: MetadataLog, node_id: int) -> None:
-        self._metadata = metadata
+    def __init__(self, controller: ActiveController, node_id: int) -> None:
+        self._controller = controller
         self._node_id = node_id
         self._next = 0
         self._end = 0
@@ -32,14 +32,14 @@ class ProducerIds:
             KafkaStorageError: a new block could not be recorded.
         """
         if self._next == self._end:
-            image = self._metadata.image
+            image = self._controller.image
             first = image.next_producer_id
             record = ProducerIdsRecord(
                 broker_id=self._node_id,
                 broker_epoch=image.brokers[self._node_id].broker_epoch,
                 next_producer_id=first + BLOCK_SIZE,
             )
-            self._metadata.append([record])
+            self._controller.append([record])
             self._next, self._end = first, first + BLOCK_SIZE
         given = self._next
         self._next += 1

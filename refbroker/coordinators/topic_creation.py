@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from refbroker.controller.controller import Controller
+from refbroker.controller.active import ActiveController
 from refbroker.controller.topics import NewTopic, plan_topic
-from refbroker.metadata.log import MetadataLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +17,10 @@ class AutoTopicCreation:
     """Creates topics on behalf of the broker.
 
     Attributes:
-        controller: the planner of metadata changes.
-        metadata: the metadata log.
+        controller: plans and appends the change.
     """
 
-    controller: Controller
-    metadata: MetadataLog
+    controller: ActiveController
 
     def create_topic(self, topic: NewTopic) -> None:
         """Create a topic, which exists when this returns.
@@ -34,4 +31,4 @@ class AutoTopicCreation:
                 cannot be.
             KafkaStorageError: the metadata log could not be written.
         """
-        self.metadata.append(plan_topic(self.controller, topic).records)
+        self.controller.append(plan_topic(self.controller, topic).records)

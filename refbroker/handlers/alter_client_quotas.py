@@ -13,7 +13,8 @@ from collections.abc import Collection
 
 from kclient.errors import KafkaError
 from kclient.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-from refbroker.handlers.context import Change, Context
+from refbroker.controller.change import Change
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import QuotaServices
 from refbroker.metadata.quotas import Entity, entity_of, host_names, plan_changes
 from refbroker.runtime.error_codes import code_of

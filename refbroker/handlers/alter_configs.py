@@ -14,9 +14,10 @@ from functools import partial
 from kclient.errors import InvalidRequestError, KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from refbroker.controller.change import Change
 from refbroker.controller.configs import Edit, Operation, plan_replacement
 from refbroker.handlers.config_permissions import plan_if_allowed
-from refbroker.handlers.context import Change, Context
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.runtime.error_codes import code_of
 

@@ -15,7 +15,8 @@ from kclient.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
-from refbroker.handlers.context import Change, Context
+from refbroker.controller.change import Change
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.image import TOPIC_RESOURCE
 from refbroker.metadata.partition_changes import plan_cancellation, plan_move

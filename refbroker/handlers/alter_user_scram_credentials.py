@@ -14,8 +14,9 @@ from kclient.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
+from refbroker.controller.change import Change
 from refbroker.controller.scram import plan_changes
-from refbroker.handlers.context import Change, Context
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import ALTER_CLUSTER

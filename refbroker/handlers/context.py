@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from kclient.errors import ProtocolError
 from kclient.protocol import Message
+from refbroker.controller.change import Change
 from refbroker.quotas.client_quotas import RequestQuota
 from refbroker.security.authorizer import Access
 from refbroker.security.principals import Principal
@@ -71,19 +72,6 @@ class Context(Generic[S]):
     client_id: str | None
     access: Access
     quota: RequestQuota
-
-
-@dataclass(slots=True)
-class Change:
-    """A change of the cluster's metadata.
-
-    Attributes:
-        records: the records to append to the metadata log, atomically.
-        respond: returns the response when the change has taken effect.
-    """
-
-    records: Sequence[Message]
-    respond: Callable[[], Message]
 
 
 @dataclass(slots=True)

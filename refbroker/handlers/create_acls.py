@@ -11,7 +11,8 @@ from __future__ import annotations
 from kclient.errors import KafkaError, SecurityDisabledError, UnknownServerError
 from kclient.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from refbroker.controller.acls import plan_creations
-from refbroker.handlers.context import Change, Context
+from refbroker.controller.change import Change
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import AclServices
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.acls import check_no_unknown

@@ -17,7 +17,8 @@ from kclient.protocol.messages.create_delegation_token import (
     CreateDelegationTokenResponse,
 )
 from kclient.protocol.messages.records.metadata_log import DelegationTokenRecord
-from refbroker.handlers.context import Change, Context
+from refbroker.controller.change import Change
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import TokenServices
 from refbroker.handlers.token_permissions import ERROR_TIMESTAMP, check_may_manage_tokens
 from refbroker.runtime.error_codes import code_of
@@ -42,9 +43,9 @@ def handle(
         _check(context, requester, owner, renewers)
     except KafkaError as error:
         return _refuse(context, owner, requester, error, ERROR_TIMESTAMP)
-    tokens = context.broker.tokens
+    tokens, control = context.broker.tokens, context.broker.token_control
     try:
-        token = tokens.create(requester, owner, renewers, request.max_lifetime_ms)
+        token = control.create(requester, owner, renewers, request.max_lifetime_ms)
     except KafkaError as error:
         # Kafka's controller leaves the times at 0, unlike its broker.
         return _refuse(context, owner, requester, error, 0)

@@ -14,8 +14,9 @@ from kclient.errors import InvalidRequestError, KafkaError, UnknownTopicOrPartit
 from kclient.protocol import Message
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from kclient.protocol.messages.records.metadata_log import PartitionRecord
+from refbroker.controller.change import Change
 from refbroker.controller.topics import plan_partitions
-from refbroker.handlers.context import Change, Context
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import ALTER_TOPIC

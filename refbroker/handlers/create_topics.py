@@ -18,8 +18,9 @@ from collections import Counter
 from kclient.errors import InvalidRequestError, KafkaError, PolicyViolationError, TopicAuthorizationError
 from kclient.protocol import Message
 from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from refbroker.controller.change import Change
 from refbroker.controller.topics import BROKERS_CHOICE, MOST_PARTITIONS, NewTopic, TopicPlan, plan_topic
-from refbroker.handlers.context import Change, Context
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.runtime.error_codes import code_of

@@ -10,7 +10,8 @@ from __future__ import annotations
 from kclient.errors import KafkaError, SecurityDisabledError
 from kclient.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from refbroker.controller.acls import plan_deletions
-from refbroker.handlers.context import Change, Context
+from refbroker.controller.change import Change
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import AclServices
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.acls import Acl, AclFilter

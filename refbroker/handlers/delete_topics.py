@@ -25,7 +25,8 @@ from kclient.errors import (
 from kclient.protocol import Message
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kclient.protocol.messages.records.metadata_log import RemoveTopicRecord
-from refbroker.handlers.context import Change, Context
+from refbroker.controller.change import Change
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.runtime.error_codes import code_of

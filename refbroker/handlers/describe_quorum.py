@@ -50,18 +50,18 @@ def _unknown(partition: int) -> DescribeQuorumResponse.PartitionData:
 
 
 def _quorum(context: Context[QuorumServices]) -> DescribeQuorumResponse.PartitionData:
-    metadata, node = context.broker.metadata, context.broker.node_id
+    controller, node = context.broker.controller, context.broker.node_id
     now = context.broker.clock()
     leader = DescribeQuorumResponse.ReplicaState(
-        replica_id=node, log_end_offset=metadata.end_offset, last_fetch_timestamp=now, last_caught_up_timestamp=now
+        replica_id=node, log_end_offset=controller.end_offset, last_fetch_timestamp=now, last_caught_up_timestamp=now
     )
-    voters = metadata.voters.voters
+    voters = controller.voters.voters
     if voters is not None and context.version >= _FIRST_WITH_DIRECTORIES:
         leader.replica_directory_id = voters.voters[0].voter_directory_id
     return DescribeQuorumResponse.PartitionData(
         leader_id=node,
-        leader_epoch=metadata.epoch,
-        high_watermark=metadata.high_watermark,
+        leader_epoch=controller.epoch,
+        high_watermark=controller.high_watermark,
         current_voters=[leader],
     )
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from kclient.errors import ElectionNotNeededError, InvalidRequestError, KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from refbroker.handlers.context import Change, Context
+from refbroker.controller.change import Change
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.partition_changes import Election, plan_election
 from refbroker.runtime.error_codes import NONE, code_of

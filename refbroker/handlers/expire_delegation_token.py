@@ -11,7 +11,8 @@ from kclient.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
-from refbroker.handlers.context import Change, Context
+from refbroker.controller.change import Change
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import TokenServices
 from refbroker.handlers.token_permissions import ERROR_TIMESTAMP, check_may_manage_tokens
 from refbroker.runtime.error_codes import code_of
@@ -23,7 +24,7 @@ def handle(
     """Carry out an ExpireDelegationToken request."""
     try:
         check_may_manage_tokens(context)
-        record, expires_ms = context.broker.tokens.expire(
+        record, expires_ms = context.broker.token_control.expire(
             context.connection.principal, bytes(request.hmac), request.expiry_time_period_ms
         )
     except UnsupportedByAuthenticationError as error:

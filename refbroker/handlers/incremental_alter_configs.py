@@ -19,9 +19,10 @@ from kclient.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from refbroker.controller.change import Change
 from refbroker.controller.configs import Edit, Operation, check_request, plan_edits
 from refbroker.handlers.config_permissions import altering, plan_if_allowed
-from refbroker.handlers.context import Change, Context
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.image import BROKER_LOGGER_RESOURCE
 from refbroker.runtime import loggers

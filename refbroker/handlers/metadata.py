@@ -36,9 +36,10 @@ from kclient.errors import (
 from kclient.protocol import Message
 from kclient.protocol.acls import AclResourceType
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from refbroker.controller.change import Change
 from refbroker.controller.topics import NewTopic, check_name, plan_topic
 from refbroker.handlers.answers import INTERNAL_TOPICS, NOT_ASKED, cluster_operations, endpoint_of
-from refbroker.handlers.context import Change, Context
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.directories import NO_LEADER, offline_replicas
 from refbroker.metadata.image import PartitionState, TopicState

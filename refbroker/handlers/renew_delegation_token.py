@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from kclient.errors import KafkaError, UnsupportedByAuthenticationError
 from kclient.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-from refbroker.handlers.context import Change, Context
+from refbroker.controller.change import Change
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import TokenServices
 from refbroker.handlers.token_permissions import ERROR_TIMESTAMP, check_may_manage_tokens
 from refbroker.runtime.error_codes import code_of
@@ -20,7 +21,9 @@ def handle(
     """Carry out a RenewDelegationToken request."""
     try:
         check_may_manage_tokens(context)
-        token = context.broker.tokens.renew(context.connection.principal, bytes(request.hmac), request.renew_period_ms)
+        token = context.broker.token_control.renew(
+            context.connection.principal, bytes(request.hmac), request.renew_period_ms
+        )
     except UnsupportedByAuthenticationError as error:
         return RenewDelegationTokenResponse(error_code=code_of(error), expiry_timestamp_ms=ERROR_TIMESTAMP)
     except KafkaError as error:

@@ -1,7 +1,7 @@
 """The parts of the broker that handlers use, as one Protocol for each family of handlers.
 
-A handler names its family in its signature, `Context[FetchServices]`, and can use no other parts. The metadata log is
-not among them: a handler that changes the metadata returns a `Change`.
+A handler names its family in its signature, `Context[FetchServices]`, and can use no other parts. A handler that
+changes the metadata appends nothing itself: it returns a `Change`.
 
 Elsewhere: the context of a request (`refbroker.handlers.context`), and the broker that has all the parts
 (`refbroker.building`).
@@ -12,7 +12,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from refbroker.config import BrokerConfig
+from refbroker.controller.active import ActiveController
 from refbroker.controller.controller import Controller
+from refbroker.controller.tokens import DelegationTokenControl
 from refbroker.coordinators.groups.coordinator import GroupCoordinator
 from refbroker.coordinators.producer_ids import ProducerIds
 from refbroker.coordinators.transactions.coordinator import TransactionCoordinator
@@ -22,7 +24,6 @@ from refbroker.directories.moves import ReplicaMoves
 from refbroker.fetch.delayed_fetch import DelayedFetches
 from refbroker.fetch.sessions import FetchSessions
 from refbroker.log import LogManager
-from refbroker.metadata.control_records import VoterSet
 from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.partitions import Partitions
 from refbroker.metadata.tokens import DelegationTokens
@@ -79,6 +80,10 @@ class TokenServices(MetadataServices, Protocol):
     def tokens(self) -> DelegationTokens:
         """The delegation tokens."""
 
+    @property
+    def token_control(self) -> DelegationTokenControl:
+        """The planner of changes of tokens."""
+
 
 class QuotaServices(MetadataServices, Protocol):
     """The parts for AlterClientQuotas."""
@@ -86,26 +91,6 @@ class QuotaServices(MetadataServices, Protocol):
     @property
     def lookups(self) -> NameLookups:
         """Looks up host names."""
-
-
-class MetadataQuorum(Protocol):
-    """The progress of the metadata log, and its voters."""
-
-    @property
-    def epoch(self) -> int:
-        """The leader epoch."""
-
-    @property
-    def end_offset(self) -> int:
-        """The offset of the next record."""
-
-    @property
-    def high_watermark(self) -> int:
-        """The offset up to which records are committed."""
-
-    @property
-    def voters(self) -> VoterSet:
-        """The voters in the log."""
 
 
 class QuorumServices(MetadataServices, Protocol):
@@ -116,8 +101,8 @@ class QuorumServices(MetadataServices, Protocol):
         """The broker's clock."""
 
     @property
-    def metadata(self) -> MetadataQuorum:
-        """The metadata log."""
+    def controller(self) -> ActiveController:
+        """The leader of the metadata log."""
 
 
 class PartitionServices(MetadataServices, Protocol):
@@ -225,3 +210,7 @@ class BrokerServices(
     Protocol,
 ):
     """The parts for all handlers together; the dispatcher has them."""
+
+    @property
+    def controller(self) -> ActiveController:
+        """The controller, which commits the changes that handlers return."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from kclient.errors import InvalidUpdateVersionError
 from kclient.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from refbroker.handlers.context import Change, Context
+from refbroker.controller.change import Change
+from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.features import FeatureUpdate, UpgradeType, plan_updates
 from refbroker.runtime.error_codes import code_of

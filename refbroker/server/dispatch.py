@@ -16,8 +16,9 @@ from kclient.protocol import Message
 from kclient.protocol.frames import API_VERSIONS, decode_request_header, encode_response
 from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from refbroker.controller.change import Change
 from refbroker.handlers.answers import host_of
-from refbroker.handlers.context import Change, ClientConnection, Context, ErrorFree, Reply
+from refbroker.handlers.context import ClientConnection, Context, ErrorFree, Reply
 from refbroker.handlers.registry import Found, find
 from refbroker.handlers.services import BrokerServices
 from refbroker.metrics.requests import RequestStats
@@ -181,8 +182,7 @@ class Dispatcher:
         return self._commit(answer) if isinstance(answer, Change) else answer
 
     def _commit(self, change: Change) -> Message:
-        self._broker.metadata.append(change.records)
-        return change.respond()
+        return self._broker.controller.commit(change)
 
     def _later(
         self, handler: Found, context: Context[BrokerServices]

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from refbroker.handlers.services import BrokerServices
 from refbroker.log.compaction.manager import LogCleaner
-from refbroker.metadata.log import MetadataLog
+from refbroker.metadata.replica import MetadataReplica
 from refbroker.quotas.client_quotas import ClientQuotas
 
 
@@ -22,5 +22,5 @@ class ServerServices(BrokerServices, Protocol):
         """Limits how much clients use."""
 
     @property
-    def metadata(self) -> MetadataLog:
-        """The metadata log, which stores the changes that handlers return."""
+    def metadata(self) -> MetadataReplica:
+        """The metadata log."""

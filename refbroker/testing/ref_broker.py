@@ -378,7 +378,7 @@ class RefBroker:
         settings: dict[str, str | None] = {key.replace("_", "."): _text(value) for key, value in configs.items()}
 
         def create(broker: Broker) -> None:
-            creation = AutoTopicCreation(broker.parts.controller, broker.parts.metadata)
+            creation = AutoTopicCreation(broker.parts.controller)
             creation.create_topic(NewTopic(name, partitions, 1, configs=settings))
 
         self.call(create)

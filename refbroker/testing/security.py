@@ -97,7 +97,7 @@ class BrokerSecurity:
             if (mechanism.type, user) not in parts.image.scram
         ]
         if records:
-            parts.metadata.append(records)
+            parts.controller.append(records)
 
 
 def add_acl(
@@ -136,7 +136,7 @@ def add_acl(
     records, errors = plan_creations(parts.authorizer, parts.controller.rng, [creation])
     for error in filter(None, errors):
         raise error
-    parts.metadata.append(records)
+    parts.controller.append(records)
 
 
 def _quoted(text: str) -> str:

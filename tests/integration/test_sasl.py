@@ -74,7 +74,7 @@ def test_a_client_recovers_once_its_password_is_right(refbroker: RefBroker) -> N
         with pytest.raises(SaslAuthenticationError):
             admin.list_topics()
         record = credential_record(MECHANISMS["SCRAM-SHA-256"], "alice", "new")
-        refbroker.call(lambda kafka: kafka.parts.metadata.append([record]))
+        refbroker.call(lambda kafka: kafka.parts.controller.append([record]))
 
         def works() -> bool:
             try:
@@ -89,7 +89,7 @@ def test_a_client_recovers_once_its_password_is_right(refbroker: RefBroker) -> N
 def test_a_producer_raises_while_its_password_is_wrong_and_recovers(refbroker: RefBroker) -> None:
     def change_password(password: str) -> None:
         record = credential_record(MECHANISMS["SCRAM-SHA-256"], "alice", password)
-        refbroker.call(lambda kafka: kafka.parts.metadata.append([record]))
+        refbroker.call(lambda kafka: kafka.parts.controller.append([record]))
 
     def drop_connections(kafka: Broker) -> None:
         for connection in list(kafka.server.connections):

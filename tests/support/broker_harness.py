@@ -134,7 +134,7 @@ class Harness:
         change = PartitionChangeRecord(
             partition_id=partition, topic_id=found.topic_id, replicas=[self.broker.node_id, *others]
         )
-        self.broker.metadata.append([change])
+        self.broker.controller.append([change])
 
     def produce(
         self, topic: str, *values: bytes, partition: int = 0, acks: int = -1, timestamp: int | None = None

@@ -47,7 +47,7 @@ class TransactionHarness(Harness):
 
     def finalize(self, version: int) -> None:
         """Finalize `transaction.version` at a level."""
-        self.broker.metadata.append([FeatureLevelRecord(name="transaction.version", feature_level=version)])
+        self.broker.controller.append([FeatureLevelRecord(name="transaction.version", feature_level=version)])
 
     def hold_markers(self) -> None:
         """Prevent markers in the first partition of the topic: too few replicas are in sync."""
@@ -61,7 +61,7 @@ class TransactionHarness(Harness):
         from kclient.protocol.messages.records.metadata_log import ConfigRecord
         from refbroker.metadata.image import TOPIC_RESOURCE
 
-        self.broker.metadata.append(
+        self.broker.controller.append(
             [
                 ConfigRecord(
                     resource_type=TOPIC_RESOURCE, resource_name=topic, name="min.insync.replicas", value=min_insync

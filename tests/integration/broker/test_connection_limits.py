@@ -46,7 +46,7 @@ def closed(broker: RefBroker) -> int:
 
 def change(broker: RefBroker, name: str, value: str) -> None:
     record = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=name, value=value)
-    broker.call(lambda kafka: kafka.parts.metadata.append([record]))
+    broker.call(lambda kafka: kafka.parts.controller.append([record]))
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ async def runtime(harness: Harness) -> AsyncIterator[Runtime]:
 
 def configure(harness: Harness, **configs: str) -> None:
     """Give the topic settings."""
-    harness.broker.metadata.append(
+    harness.broker.controller.append(
         [
             ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=TOPIC, name=name.replace("_", "."), value=value)
             for name, value in configs.items()

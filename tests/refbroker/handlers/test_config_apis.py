@@ -317,7 +317,7 @@ async def test_quotas_and_what_nobody_knows_can_be_set_on_a_running_broker(harne
 async def test_a_stored_setting_that_this_broker_refuses_does_not_prevent_a_change(harness: Harness) -> None:
     name, value = "principal.builder.class", "com.example.Builder"
     taken = ConfigRecord(resource_type=BROKER, resource_name="1", name=name, value=value)
-    harness.broker.metadata.append([taken])
+    harness.broker.controller.append([taken])
     assert alter(harness, BROKER, "1", ("num.io.threads", SET, "9")) == (0, None)
     assert alter(harness, BROKER, "1", (name, SET, value))[0] == INVALID_REQUEST
     assert alter(harness, BROKER, "1", (name, DELETE, None)) == (0, None)
@@ -331,7 +331,7 @@ async def test_a_listeners_setting_is_described_with_that_of_all_listeners(harne
 
 async def test_min_insync_replicas_of_brokers_stand_while_eligible_leaders_are_kept(harness: Harness) -> None:
     assert alter(harness, BROKER, "1", ("min.insync.replicas", SET, "1")) == (0, None)
-    harness.broker.metadata.append([FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)])
+    harness.broker.controller.append([FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)])
     assert alter(harness, BROKER, "1", ("min.insync.replicas", DELETE, None)) == (
         INVALID_CONFIG,
         "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",

@@ -94,7 +94,7 @@ class Client:
             operation=operation,
             permission_type=AclPermissionType.ALLOW,
         )
-        self.harness.broker.metadata.append([record])
+        self.harness.broker.controller.append([record])
 
 
 @pytest_asyncio.fixture
@@ -139,7 +139,7 @@ async def test_without_a_key_tokens_are_disabled(tmp_path: Path, request_: Messa
 
 @EVERY_REQUEST
 async def test_a_cluster_at_an_old_level_only_describes_tokens(client: Client, request_: Message, version: int) -> None:
-    client.harness.broker.metadata.append([FeatureLevelRecord(name="metadata.version", feature_level=13)])
+    client.harness.broker.controller.append([FeatureLevelRecord(name="metadata.version", feature_level=13)])
     expected = 0 if isinstance(request_, DescribeDelegationTokenRequest) else UnsupportedVersionError.code
     assert client.send(request_, version).error_code == expected
 

@@ -159,7 +159,7 @@ async def test_deleting_the_topic_ends_the_wait(harness: Harness) -> None:
     topic_id = harness.create("t")
     for isolation_level in (0, 1):
         waiting = fetch(harness, want(topic_id, 0), max_wait_ms=20_000, isolation_level=isolation_level)
-        harness.broker.metadata.append([RemoveTopicRecord(topic_id=topic_id)])
+        harness.broker.controller.append([RemoveTopicRecord(topic_id=topic_id)])
         # Its name was known when the wait began, and it is the name that is no longer there.
         assert partitions(await waiting)[0].error_code == UnknownTopicOrPartitionError.code
         topic_id = harness.create("t")
@@ -240,7 +240,7 @@ async def test_a_session_answers_with_what_changed(harness: Harness) -> None:
 async def test_a_session_knows_its_topics_by_the_names_they_had(harness: Harness) -> None:
     topic_id = harness.create("t")
     session = fetch(harness, want(topic_id, 0), session_epoch=0).session_id
-    harness.broker.metadata.append([RemoveTopicRecord(topic_id=topic_id)])
+    harness.broker.controller.append([RemoveTopicRecord(topic_id=topic_id)])
     codes = []
     for epoch, topics in enumerate(([], [want(topic_id, 0)]), start=1):
         answer = fetch(harness, *topics, session_id=session, session_epoch=epoch)

@@ -154,7 +154,7 @@ async def test_another_endpoint_than_a_brokers_is_refused(
 
 def join(harness: Harness, node: int, *, fenced: bool = False) -> None:
     """Have the metadata know of another broker, as it may where a cluster had more nodes."""
-    harness.broker.metadata.append([RegisterBrokerRecord(broker_id=node, fenced=fenced)])
+    harness.broker.controller.append([RegisterBrokerRecord(broker_id=node, fenced=fenced)])
 
 
 def place(

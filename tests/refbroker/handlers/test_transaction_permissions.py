@@ -66,7 +66,7 @@ class AuthorizingHarness(TransactionHarness):
                 operation=operation,
                 permission_type=AclPermissionType.ALLOW,
             )
-            self.broker.metadata.append([record])
+            self.broker.controller.append([record])
 
     def owner(self) -> RawProducer:
         """Return the producer that the transactional id belongs to; its requests are those of root."""

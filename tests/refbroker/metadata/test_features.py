@@ -43,7 +43,7 @@ def told(harness: Harness) -> dict[str, int]:
 
 
 def finalize(harness: Harness, name: str, level: int) -> None:
-    harness.broker.metadata.append([FeatureLevelRecord(name=name, feature_level=level)])
+    harness.broker.controller.append([FeatureLevelRecord(name=name, feature_level=level)])
 
 
 def others(group_version: int = 1, transaction_version: int = 2) -> dict[str, int]:
@@ -152,7 +152,7 @@ async def test_one_update_that_is_refused_stops_all(harness: Harness) -> None:
 
 async def test_every_registered_broker_must_support_a_level(harness: Harness) -> None:
     finalize(harness, "metadata.version", 27)
-    harness.broker.metadata.append(
+    harness.broker.controller.append(
         [
             RegisterBrokerRecord(
                 broker_id=2,

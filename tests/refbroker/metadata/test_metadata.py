@@ -21,9 +21,9 @@ from kclient.protocol.messages.records.metadata_log import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from refbroker.controller import active
 from refbroker.controller.topics import NewTopic, plan_topic
 from refbroker.metadata import ClusterImage
-from refbroker.metadata import log as metadata_log
 from tests.support.broker_harness import Harness
 
 ID = UUID(int=42)
@@ -86,7 +86,7 @@ async def test_a_restart_replays_to_the_same_state(harness: Harness, clean: bool
     harness.create("a", 3, retention_ms="1000")
     harness.create("b")
     harness.broker.producer_ids.next()
-    harness.broker.metadata.append([RemoveTopicRecord(topic_id=harness.broker.metadata.image.topics["b"].topic_id)])
+    harness.broker.controller.append([RemoveTopicRecord(topic_id=harness.broker.metadata.image.topics["b"].topic_id)])
     before = state_of(harness.broker.metadata.image)
     harness.restart(clean=clean)
     assert state_of(harness.broker.metadata.image) == before
@@ -107,7 +107,7 @@ async def test_logs_follow_the_topics(harness: Harness, tmp_path: Path) -> None:
     topic_id = harness.create("a", 2)
     names = {path.name for path in harness.directory.iterdir() if path.is_dir()}
     assert names == {"__cluster_metadata-0", "a-0", "a-1"}
-    harness.broker.metadata.append([RemoveTopicRecord(topic_id=topic_id)])
+    harness.broker.controller.append([RemoveTopicRecord(topic_id=topic_id)])
     left = {path.name.partition(".")[0] for path in harness.directory.iterdir() if not path.name.endswith("-delete")}
     assert not left & {"a-0", "a-1"}
     harness.clock.step(60_000)
@@ -132,12 +132,12 @@ async def test_a_log_that_is_missing_is_made_at_the_start(harness: Harness) -> N
 async def test_settings_reach_the_logs_at_once_and_after_a_restart(harness: Harness) -> None:
     harness.create("a")
     change = ConfigRecord(resource_type=2, resource_name="a", name="segment.bytes", value="2000000")
-    harness.broker.metadata.append([change])
+    harness.broker.controller.append([change])
     log = harness.broker.logs.get("a", 0)
     assert log is not None
     assert log.config.segment_bytes == 2_000_000
     everywhere = ConfigRecord(resource_type=4, resource_name="", name="log.index.interval.bytes", value="77")
-    harness.broker.metadata.append([everywhere])
+    harness.broker.controller.append([everywhere])
     assert log.config.index_interval_bytes == 77
     harness.restart()
     log = harness.broker.logs.get("a", 0)
@@ -148,7 +148,7 @@ async def test_settings_reach_the_logs_at_once_and_after_a_restart(harness: Harn
 async def test_more_records_than_a_batch_takes_are_a_transaction(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metadata_log, "MOST_RECORDS", 10)
+    monkeypatch.setattr(active, "MOST_RECORDS", 10)
     harness.create("a", 50)
     assert len(harness.broker.metadata.image.topics["a"].partitions) == 50
     harness.restart(clean=False)
@@ -156,14 +156,13 @@ async def test_more_records_than_a_batch_takes_are_a_transaction(
 
 
 async def test_a_transaction_cut_off_by_a_crash_does_not_count(harness: Harness) -> None:
-    metadata = harness.broker.metadata
-    metadata.append([BeginTransactionRecord(), TOPIC, PARTITION])
-    assert "t" not in metadata.image.topics
+    harness.broker.controller.append([BeginTransactionRecord(), TOPIC, PARTITION])
+    assert "t" not in harness.broker.image.topics
     harness.restart(clean=False)
     assert "t" not in harness.broker.metadata.image.topics
     harness.restart()
     # What comes after it counts again.
-    harness.broker.metadata.append([BeginTransactionRecord(), TOPIC, PARTITION, EndTransactionRecord()])
+    harness.broker.controller.append([BeginTransactionRecord(), TOPIC, PARTITION, EndTransactionRecord()])
     assert "t" in harness.broker.metadata.image.topics
 
 

@@ -33,7 +33,7 @@ class CrashingBroker:
         self.disk = SimulatedDisk()
         self.harness = Harness(root / "data", files=self.disk, **SETTINGS)
         self.acknowledged = self.attempted = 0
-        self.epochs = [self.harness.broker.metadata.epoch]
+        self.epochs = [self.harness.broker.controller.epoch]
 
     async def work(self) -> None:
         """Changes, time, snapshots, retention in some order, on a disk that may fail from some point on."""
@@ -59,7 +59,7 @@ class CrashingBroker:
     def _change(self) -> None:
         self.attempted += 1
         record = ConfigRecord(resource_type=4, resource_name="", name="count", value=str(self.attempted))
-        self.harness.broker.metadata.append([record])
+        self.harness.broker.controller.append([record])
         self.acknowledged = self.attempted
 
     def crash(self) -> None:
@@ -72,7 +72,7 @@ class CrashingBroker:
         # What was being written when the disk failed may have been stored or not.
         assert self.acknowledged <= found <= self.attempted
         self.attempted = self.acknowledged = found
-        self.epochs.append(self.harness.broker.metadata.epoch)
+        self.epochs.append(self.harness.broker.controller.epoch)
         assert self.epochs == sorted(set(self.epochs))
 
 

@@ -35,7 +35,6 @@ from kclient.records import read_batches
 from refbroker.broker import CLEAN_SNAPSHOTS_MS, TAKE_SNAPSHOT_MS, Broker
 from refbroker.config import BrokerConfig
 from refbroker.log import Files, PartitionLog
-from refbroker.metadata import ClusterImage
 from refbroker.metadata.control_records import VoterSet
 from refbroker.metadata.image_records import image_records
 from refbroker.metadata.snapshot_file import (
@@ -49,6 +48,7 @@ from refbroker.metadata.snapshot_file import (
 from refbroker.metadata.versions import LATEST
 from refbroker.runtime.clock import Clock
 from refbroker.testing.simulated_disk import SimulatedDisk
+from tests.refbroker.metadata.metadata_logs import image_of, state_of
 from tests.support.broker_harness import START_MS, Harness
 
 TOPIC, ACL = UUID(int=42), UUID(int=43)
@@ -108,26 +108,6 @@ EVERYTHING: list[Message] = [
     UserScramCredentialRecord(name="alice", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096),
     DelegationTokenRecord(owner="User:a", requester="User:a", renewers=["User:b"], token_id="id", max_timestamp=9),
 ]
-
-
-def image_of(records: list[Message]) -> ClusterImage:
-    image = ClusterImage()
-    for record in records:
-        image.replay(record)
-    return image
-
-
-def state_of(image: ClusterImage) -> dict[str, Any]:
-    """Everything that the image has; of registrations what a snapshot keeps."""
-    state = {name: value for name, value in vars(image).items() if name not in ("brokers", "next_offset")}
-    state["brokers"] = {
-        number: [
-            *(broker.endpoints, broker.fenced, broker.in_controlled_shutdown, broker.rack, broker.broker_epoch),
-            *(broker.record.features, broker.record.log_dirs, broker.record.cordoned_log_dirs),
-        ]
-        for number, broker in image.brokers.items()
-    }
-    return state
 
 
 def metadata_log(harness: Harness) -> PartitionLog:
@@ -286,10 +266,10 @@ async def test_changes_while_one_is_written_are_not_in_it(harness: Harness, monk
     async def change_meanwhile(work: Any, *args: Any) -> Any:
         harness.create("b")
         change = ConfigRecord(resource_type=2, resource_name="a", name="retention.ms", value="2")
-        harness.broker.metadata.append([change])
+        harness.broker.controller.append([change])
         return work(*args)
 
-    monkeypatch.setattr("refbroker.metadata.log.in_thread", change_meanwhile)
+    monkeypatch.setattr("refbroker.metadata.replica.in_thread", change_meanwhile)
     end = harness.broker.metadata.end_offset
     taken = await harness.broker.metadata.take_snapshot()
     assert taken.offset == end
@@ -316,7 +296,7 @@ async def test_there_is_no_such_one_of_what_is_not_in_the_log_permanently(tmp_pa
 
 @pytest.mark.parametrize("clean", [True, False])
 async def test_a_restart_begins_with_the_newest_one_and_continues_with_the_log(harness: Harness, clean: bool) -> None:
-    harness.broker.metadata.append(EVERYTHING[10:])
+    harness.broker.controller.append(EVERYTHING[10:])
     harness.create("a", 3, retention_ms="1000")
     await harness.broker.metadata.take_snapshot()
     harness.create("b")
@@ -335,7 +315,7 @@ async def test_a_restart_begins_with_the_newest_one_and_continues_with_the_log(h
     assert list(image.topics) == ["a", "b", "c"]
     assert {name: value for name, value in state_of(image).items() if name in before} == before
     assert image.scram
-    assert harness.broker.metadata.epoch == 2
+    assert harness.broker.controller.epoch == 2
 
 
 async def test_what_a_crash_left_half_done_is_removed_at_the_start(harness: Harness) -> None:
@@ -457,9 +437,10 @@ async def test_the_background_takes_and_removes_snapshots(tmp_path: Path) -> Non
 
     started = await Broker.start(BrokerConfig(settings), clock=clock, files=Files(durable=False))
     async with started as broker, asyncio.timeout(10):
-        metadata = broker.parts.metadata
         for expected in (1, 2):
-            metadata.append([ConfigRecord(resource_type=4, resource_name="", name="a", value=f"{expected}")])
+            broker.parts.controller.append(
+                [ConfigRecord(resource_type=4, resource_name="", name="a", value=f"{expected}")]
+            )
             while count() < expected:
                 clock.step(TAKE_SNAPSHOT_MS)
                 await asyncio.sleep(0)

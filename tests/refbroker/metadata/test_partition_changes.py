@@ -33,7 +33,7 @@ def state(harness: Harness, topic: str = "t", partition: int = 0) -> PartitionSt
 
 def change(harness: Harness, topic_id: UUID, **what: Any) -> None:
     """Have the metadata say something else of partition 0, as it may where a cluster had more nodes."""
-    harness.broker.metadata.append([PartitionChangeRecord(partition_id=0, topic_id=topic_id, **what)])
+    harness.broker.controller.append([PartitionChangeRecord(partition_id=0, topic_id=topic_id, **what)])
 
 
 def elect(harness: Harness, kind: int, wanted: dict[str, list[int]] | None, version: int = 2) -> dict[Any, Any]:
@@ -204,7 +204,7 @@ async def test_a_move_is_not_cancelled_if_only_the_new_replica_is_in_sync(harnes
     assert code == BAD_ASSIGNMENT
     assert "would require an unclean leader election" in (text or "")
     allow = ConfigRecord(resource_type=2, resource_name="t", name="unclean.leader.election.enable", value="true")
-    harness.broker.metadata.append([allow])
+    harness.broker.controller.append([allow])
     assert move(harness, None) == (OK, None)
     assert (state(harness).replicas, state(harness).isr) == ([2], [2])
 

@@ -70,7 +70,7 @@ async def test_the_state_is_written_as_kafka_writes_it(harness: Harness) -> None
 @pytest.mark.parametrize("clean", [True, False])
 async def test_epochs_grow_with_each_start(harness: Harness, clean: bool) -> None:
     for epoch in (1, 2, 3):
-        assert harness.broker.metadata.epoch == epoch
+        assert harness.broker.controller.epoch == epoch
         assert json.loads(state_file(harness).read_text())["leaderEpoch"] == epoch
         harness.restart(clean=clean)
 
@@ -79,14 +79,14 @@ async def test_epochs_grow_beyond_an_election_that_left_nothing_in_the_log(harne
     state = json.loads(state_file(harness).read_text())
     state_file(harness).write_text(json.dumps({**state, "leaderId": -1, "leaderEpoch": 41, "votedId": 1}))
     harness.restart()
-    assert harness.broker.metadata.epoch == 42
+    assert harness.broker.controller.epoch == 42
 
 
 async def test_epochs_grow_without_the_state_too(harness: Harness) -> None:
     harness.restart()
     state_file(harness).unlink()
     harness.restart()
-    assert harness.broker.metadata.epoch == 3
+    assert harness.broker.controller.epoch == 3
 
 
 async def test_the_data_of_a_quorum_of_several_are_refused(harness: Harness) -> None:
@@ -259,7 +259,7 @@ async def test_a_clean_stop_leaves_the_broker_fenced_and_its_partitions_without_
 
 async def test_a_replica_that_kafka_left_eligible_is_in_sync_again(harness: Harness) -> None:
     topic_id = harness.create("a")
-    harness.broker.metadata.append(
+    harness.broker.controller.append(
         [
             PartitionChangeRecord(
                 partition_id=0,
@@ -298,7 +298,7 @@ async def test_the_metadata_log_is_where_it_is_asked_to_be(tmp_path: Path, among
     assert len(broker.metadata.image.brokers[1].record.log_dirs) == 1 + among
     broker.logs.close()
     broker = start()
-    assert broker.metadata.epoch == 2
+    assert broker.controller.epoch == 2
     broker.logs.close()
 
 

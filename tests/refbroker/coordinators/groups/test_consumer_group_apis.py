@@ -108,7 +108,7 @@ async def test_errors_come_with_their_reason(broker: Broker) -> None:
 
 
 async def test_the_protocol_needs_the_feature_and_the_setting(broker: Broker, tmp_path: Path) -> None:
-    broker.broker.metadata.append([FeatureLevelRecord(name="group.version", feature_level=0)])
+    broker.broker.controller.append([FeatureLevelRecord(name="group.version", feature_level=0)])
     assert broker.join_consumer_group("a").error_code == UNSUPPORTED_VERSION
     assert broker.describe_consumer_group().error_code == UNSUPPORTED_VERSION
     other = Broker(tmp_path / "other", group_coordinator_rebalance_protocols="classic")

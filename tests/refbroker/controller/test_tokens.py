@@ -26,7 +26,7 @@ from kclient.protocol.messages.records.metadata_log import (
 )
 from kclient.security.scram import MECHANISMS, ScramMechanism, credential_of, salted_password
 from refbroker.broker import plan_background
-from refbroker.metadata.tokens import MOST_REMOVED
+from refbroker.controller.tokens import MOST_REMOVED
 from refbroker.runtime.background import Background
 from refbroker.security.principals import Principal
 from tests.support.broker_harness import START_MS, Harness
@@ -64,20 +64,20 @@ class Tokens:
         requester: Principal | None = None,
         max_lifetime_ms: int = -1,
     ) -> DelegationTokenRecord:
-        record = self.harness.broker.tokens.create(requester or owner, owner, renewers, max_lifetime_ms)
-        self.harness.broker.metadata.append([record])
+        record = self.harness.broker.token_control.create(requester or owner, owner, renewers, max_lifetime_ms)
+        self.harness.broker.controller.append([record])
         return record
 
     def renew(self, principal: Principal, token: DelegationTokenRecord, period_ms: int = -1) -> int:
         """Renew a token; return how long from the start of the test it is valid."""
-        record = self.harness.broker.tokens.renew(principal, self.hmac(token), period_ms)
-        self.harness.broker.metadata.append([record])
+        record = self.harness.broker.token_control.renew(principal, self.hmac(token), period_ms)
+        self.harness.broker.controller.append([record])
         return record.expiration_timestamp - START_MS
 
     def expire(self, principal: Principal, token: DelegationTokenRecord, period_ms: int) -> int:
         """Let a token expire; return how long from the start of the test it is valid."""
-        record, expires_ms = self.harness.broker.tokens.expire(principal, self.hmac(token), period_ms)
-        self.harness.broker.metadata.append([record])
+        record, expires_ms = self.harness.broker.token_control.expire(principal, self.hmac(token), period_ms)
+        self.harness.broker.controller.append([record])
         return expires_ms - START_MS
 
     def hmac(self, token: DelegationTokenRecord) -> bytes:
@@ -132,7 +132,7 @@ async def test_times_do_not_exceed_64_bits(tmp_path: Path) -> None:
     longest = str(2**63 - 1)
     settings: dict[str, Any] = {"delegation.token.expiry.time.ms": longest, "delegation.token.max.lifetime.ms": longest}
     harness = Harness(tmp_path / "data", delegation_token_secret_key=KEY, **settings)
-    record = harness.broker.tokens.create(ANNE, ANNE, [], -1)
+    record = harness.broker.token_control.create(ANNE, ANNE, [], -1)
     assert (record.max_timestamp, record.expiration_timestamp) == (2**63 - 1, 2**63 - 1)
     harness.close()
 
@@ -208,7 +208,7 @@ async def test_that_a_token_has_expired_comes_before_whose_it_is_except_at_remov
 async def test_an_unknown_hmac_names_no_token(tokens: Tokens, token_hmac: bytes) -> None:
     tokens.create()
     with pytest.raises(DelegationTokenNotFoundError):
-        tokens.harness.broker.tokens.renew(ANNE, token_hmac, -1)
+        tokens.harness.broker.token_control.renew(ANNE, token_hmac, -1)
 
 
 async def test_without_a_key_there_are_no_changes_and_no_accounts(tmp_path: Path) -> None:
@@ -216,8 +216,8 @@ async def test_without_a_key_there_are_no_changes_and_no_accounts(tmp_path: Path
     record = with_key.create()
     with_key.harness.close()
     without = Tokens(tmp_path / "data", key="")
-    manager = without.harness.broker.tokens
-    assert not manager.is_enabled
+    manager, accounts = without.harness.broker.token_control, without.harness.broker.tokens
+    assert not accounts.is_enabled
     for change in (
         lambda: manager.create(ANNE, ANNE, [], -1),
         lambda: manager.renew(ANNE, b"", -1),
@@ -225,7 +225,7 @@ async def test_without_a_key_there_are_no_changes_and_no_accounts(tmp_path: Path
     ):
         with pytest.raises(DelegationTokenDisabledError):
             change()
-    assert manager.account(MECHANISMS["SCRAM-SHA-256"], record.token_id) is None
+    assert accounts.account(MECHANISMS["SCRAM-SHA-256"], record.token_id) is None
     without.wait(MAX_MS + 1)
     manager.remove_expired()
     # The tokens wait for a broker that has the key.
@@ -234,8 +234,8 @@ async def test_without_a_key_there_are_no_changes_and_no_accounts(tmp_path: Path
 
 
 async def test_a_cluster_at_an_old_level_has_no_tokens(tokens: Tokens) -> None:
-    tokens.harness.broker.metadata.append([FeatureLevelRecord(name="metadata.version", feature_level=13)])
-    manager = tokens.harness.broker.tokens
+    tokens.harness.broker.controller.append([FeatureLevelRecord(name="metadata.version", feature_level=13)])
+    manager = tokens.harness.broker.token_control
     for change in (
         lambda: manager.create(ANNE, ANNE, [], -1),
         lambda: manager.renew(ANNE, b"", -1),
@@ -308,10 +308,11 @@ async def test_expired_tokens_are_removed_at_the_interval(tokens: Tokens) -> Non
 
 
 async def test_many_expired_tokens_are_removed_in_one_round(tokens: Tokens) -> None:
-    manager, metadata = tokens.harness.broker.tokens, tokens.harness.broker.metadata
-    metadata.append([manager.create(ANNE, ANNE, [], -1) for _ in range(2 * MOST_REMOVED + 1)])
+    broker = tokens.harness.broker
+    manager = broker.token_control
+    broker.controller.append([manager.create(ANNE, ANNE, [], -1) for _ in range(2 * MOST_REMOVED + 1)])
     batches: list[int] = []
-    metadata.listeners.append(lambda records: batches.append(len(records)))
+    broker.metadata.listeners.append(lambda records: batches.append(len(records)))
     tokens.wait(EXPIRY_MS)
     manager.remove_expired()
     assert not batches
@@ -326,5 +327,5 @@ async def test_the_removal_is_a_record_of_the_log(tokens: Tokens) -> None:
     written: list[object] = []
     tokens.harness.broker.metadata.listeners.append(written.extend)
     tokens.wait(2)
-    tokens.harness.broker.tokens.remove_expired()
+    tokens.harness.broker.token_control.remove_expired()
     assert written == [RemoveDelegationTokenRecord(token_id=record.token_id)]

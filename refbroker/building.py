@@ -24,6 +24,7 @@ from kclient.errors import KafkaStorageError
 from refbroker.config import BrokerConfig
 from refbroker.controller.active import ActiveController
 from refbroker.controller.bootstrap import activation_records, bootstrap_records
+from refbroker.controller.direct import DirectControllerClient
 from refbroker.controller.registration import registration_records
 from refbroker.controller.tokens import DelegationTokenControl
 from refbroker.coordinators.groups.coordinator import GroupCoordinator
@@ -66,7 +67,8 @@ class BrokerParts:
         image: the state of the cluster.
         controller: plans changes of the metadata, and appends them to the log.
         partitions: the partitions that requests name.
-        producer_ids: allocates producer ids.
+        producer_ids: gives new producer ids.
+        topic_creation: creates topics on behalf of the broker.
         sessions, delayed_fetches: the fetch sessions, and the Fetch requests that wait.
         directory_events: records changes of the data directories in the metadata.
         groups, transactions: the coordinators.
@@ -92,6 +94,7 @@ class BrokerParts:
     controller: ActiveController
     partitions: Partitions
     producer_ids: ProducerIds
+    topic_creation: AutoTopicCreation
     sessions: FetchSessions
     delayed_fetches: DelayedFetches
     directory_events: DirectoryEvents
@@ -180,7 +183,8 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
     image = metadata.image
     controller = ActiveController(metadata, files, config, clock, rng)
     partitions = Partitions(image, logs, config)
-    producer_ids = ProducerIds(controller, config.node_id)
+    client = DirectControllerClient(controller)
+    producer_ids = ProducerIds(client, image, config.node_id)
     delayed_fetches = DelayedFetches(loop)
     directory_events = DirectoryEvents(logs, controller, config.node_id, delayed_fetches.wake, fail)
     moves = ReplicaMoves(
@@ -193,7 +197,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         delayed_fetches.wake,
     )
     tokens = DelegationTokens(image, config, rng)
-    topic_creation = AutoTopicCreation(controller)
+    topic_creation = AutoTopicCreation(client)
     groups = GroupCoordinator(config, image, topic_creation, partitions, clock, rng, metrics.groups)
     markers = MarkerWriter(image, partitions, clock, groups.runtime.end_transaction)
     transactions = TransactionCoordinator(config, image, topic_creation, partitions, producer_ids, markers, clock)
@@ -210,6 +214,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         controller=controller,
         partitions=partitions,
         producer_ids=producer_ids,
+        topic_creation=topic_creation,
         sessions=FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"), rng),
         delayed_fetches=delayed_fetches,
         directory_events=directory_events,

@@ -1,23 +1,21 @@
 """The internal topics of coordinators, which are created at the first request for a coordinator.
 
-Apache Kafka responds with COORDINATOR_NOT_AVAILABLE until the topic exists; here the topic exists at once. A
-replication factor that exceeds the number of brokers is reduced to that number, so that one node needs no setting of
-its own; Apache Kafka does not create the topic then.
+As in Apache Kafka, the response is COORDINATOR_NOT_AVAILABLE until the topic exists; on the node of the controller it
+exists at once. A replication factor that exceeds the number of brokers is reduced to that number, so that one node
+needs no setting of its own; Apache Kafka does not create the topic then.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from kclient.errors import KafkaError
-from refbroker.controller.topics import NewTopic
+from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from refbroker.coordinators.records import partition_for
 from refbroker.metadata.image import ClusterImage
 
-logger = logging.getLogger(__name__)
+NewTopic = CreateTopicsRequest.CreatableTopic
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
@@ -26,12 +24,8 @@ TRANSACTION_TOPIC = "__transaction_state"
 class AutoTopicCreationManager(Protocol):
     """The component that creates internal topics."""
 
-    def create_topic(self, topic: NewTopic) -> None:
-        """Create a topic, which exists on return.
-
-        Raises:
-            KafkaError: the topic could not be created.
-        """
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Request the creation of topics; a failure is logged."""
 
 
 class InternalTopic:
@@ -67,13 +61,17 @@ class InternalTopic:
         if self.name in self._image.topics:
             return True
         replicas = min(self._replication, len(self._image.brokers))
-        topic = NewTopic(self.name, self._partitions, replicas, configs=self._configs)
-        try:
-            self._creation.create_topic(topic)
-        except KafkaError as error:
-            logger.error("could not create %s: %s", self.name, error)
-            return False
-        return True
+        topic = NewTopic(
+            name=self.name,
+            num_partitions=self._partitions,
+            replication_factor=replicas,
+            configs=[
+                CreateTopicsRequest.CreatableTopicConfig(name=name, value=value)
+                for name, value in self._configs.items()
+            ],
+        )
+        self._creation.create_topics([topic])
+        return self.name in self._image.topics
 
     def partition_for(self, key: str) -> int:
         """Return the partition that coordinates a key."""

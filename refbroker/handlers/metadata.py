@@ -19,7 +19,7 @@ the topic or the cluster to create one.
 
 from __future__ import annotations
 
-import logging
+from functools import partial
 from uuid import UUID
 
 from kclient.errors import (
@@ -33,20 +33,17 @@ from kclient.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
-from kclient.protocol import Message
 from kclient.protocol.acls import AclResourceType
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from refbroker.controller.change import Change
-from refbroker.controller.topics import NewTopic, check_name, plan_topic
+from refbroker.controller.topics import BROKERS_CHOICE, check_name
+from refbroker.coordinators.topic_creation import NewTopic
 from refbroker.handlers.answers import INTERNAL_TOPICS, NOT_ASKED, cluster_operations, endpoint_of
 from refbroker.handlers.context import Context
-from refbroker.handlers.services import ControllerServices
+from refbroker.handlers.services import TopicServices
 from refbroker.metadata.directories import NO_LEADER, offline_replicas
 from refbroker.metadata.image import PartitionState, TopicState
 from refbroker.runtime.error_codes import NONE, code_of
 from refbroker.security.permissions import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC
-
-logger = logging.getLogger(__name__)
 
 Topic = MetadataResponse.MetadataResponseTopic
 Partition = MetadataResponse.MetadataResponsePartition
@@ -57,7 +54,7 @@ LISTENER_ERRORS = 6
 """From this version on, LISTENER_NOT_FOUND tells leaders without this listener from unknown ones."""
 
 
-def handle(context: Context[ControllerServices], request: MetadataRequest) -> MetadataResponse | Change:
+def handle(context: Context[TopicServices], request: MetadataRequest) -> MetadataResponse:
     """Answer a Metadata request, which may create topics."""
     image, access = context.broker.image, context.access
     if request.topics is None or (context.version == 0 and not request.topics):
@@ -69,20 +66,16 @@ def handle(context: Context[ControllerServices], request: MetadataRequest) -> Me
     if ids or any(topic.name is None for topic in request.topics):
         return _refuse(request.topics, InvalidRequestError())
     names = list(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None))
-    records, errors = _auto_create(context, request, names)
-    answer = _respond(context, request, [_by_name(context, name, errors) for name in names])
-    return Change(records, lambda: answer) if records else answer
+    errors = _auto_create(context, request, names)
+    return _respond(context, request, [_by_name(context, name, errors) for name in names])
 
 
-def _auto_create(
-    context: Context[ControllerServices], request: MetadataRequest, names: list[str]
-) -> tuple[list[Message], dict[str, KafkaError]]:
-    """Return the records that create missing topics, and the error for each in this response."""
+def _auto_create(context: Context[TopicServices], request: MetadataRequest, names: list[str]) -> dict[str, KafkaError]:
+    """Request the creation of missing topics; return the error for each topic in this response."""
     broker = context.broker
     allowed = broker.config.auto_create_topics and (context.version < 4 or request.allow_auto_topic_creation)
-    records: list[Message] = []
+    missing: list[str] = []
     errors: dict[str, KafkaError] = {}
-    room = None
     may_create_all = context.access.allows(CREATE_CLUSTER, filters=True)
     for name in names:
         refusal = context.access.refusal(DESCRIBE_TOPIC, name)
@@ -104,19 +97,16 @@ def _auto_create(
             errors[name] = refusal
         if refusal is not None or name in INTERNAL_TOPICS:
             continue
-        if room is None:
-            room = broker.controller.room_for_files()
-        try:
-            plan = plan_topic(broker.controller, NewTopic(name), room=room - len(records))
-            context.quota.record_mutations(plan.num_partitions, strict=False)
-            records += plan.records
-        except KafkaError as error:
-            # The client gets the same error as for a topic that is being created, and repeats the request.
-            logger.warning("cannot create topic %s, which a client has asked for: %s", name, error)
-    return records, errors
+        missing.append(name)
+    # If it fails, the client gets the same error as for a topic that is being created, and repeats the request.
+    broker.topic_creation.create_topics(
+        [NewTopic(name=name, num_partitions=BROKERS_CHOICE, replication_factor=BROKERS_CHOICE) for name in missing],
+        partial(context.quota.record_mutations, strict=False),
+    )
+    return errors
 
 
-def _respond(context: Context[ControllerServices], request: MetadataRequest, topics: list[Topic]) -> MetadataResponse:
+def _respond(context: Context[TopicServices], request: MetadataRequest, topics: list[Topic]) -> MetadataResponse:
     if request.include_topic_authorized_operations:
         for topic in topics:
             if topic.error_code != TopicAuthorizationError.code and topic.name is not None:
@@ -140,7 +130,7 @@ def _refuse(topics: list[MetadataRequest.MetadataRequestTopic], error: KafkaErro
     )
 
 
-def _by_id(context: Context[ControllerServices], topic_id: UUID) -> Topic:
+def _by_id(context: Context[TopicServices], topic_id: UUID) -> Topic:
     topic = context.broker.image.topics_by_id.get(topic_id)
     if topic is None:
         return Topic(error_code=code_of(UnknownTopicIdError()), name=None, topic_id=topic_id)
@@ -150,7 +140,7 @@ def _by_id(context: Context[ControllerServices], topic_id: UUID) -> Topic:
     return _describe(context, topic)
 
 
-def _by_name(context: Context[ControllerServices], name: str, errors: dict[str, KafkaError]) -> Topic:
+def _by_name(context: Context[TopicServices], name: str, errors: dict[str, KafkaError]) -> Topic:
     error = errors.get(name)
     if error is None:
         return _describe(context, context.broker.image.topics[name])
@@ -158,7 +148,7 @@ def _by_name(context: Context[ControllerServices], name: str, errors: dict[str, 
     return Topic(error_code=code_of(error), name=name, is_internal=is_internal)
 
 
-def _brokers(context: Context[ControllerServices]) -> list[MetadataResponse.MetadataResponseBroker]:
+def _brokers(context: Context[TopicServices]) -> list[MetadataResponse.MetadataResponseBroker]:
     """Return the brokers that the client can reach by the listener it is connected to."""
     image, listener = context.broker.image, context.connection.listener
     endpoints = {node: endpoint_of(image, node, listener) for node in image.brokers}
@@ -171,7 +161,7 @@ def _brokers(context: Context[ControllerServices]) -> list[MetadataResponse.Meta
     ]
 
 
-def _describe(context: Context[ControllerServices], topic: TopicState) -> Topic:
+def _describe(context: Context[TopicServices], topic: TopicState) -> Topic:
     return Topic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -180,7 +170,7 @@ def _describe(context: Context[ControllerServices], topic: TopicState) -> Topic:
     )
 
 
-def _partition(context: Context[ControllerServices], number: int, partition: PartitionState) -> Partition:
+def _partition(context: Context[TopicServices], number: int, partition: PartitionState) -> Partition:
     image, listener = context.broker.image, context.connection.listener
     leader, error = partition.leader, NONE
     if endpoint_of(image, leader, listener) is None:

@@ -17,6 +17,7 @@ from refbroker.controller.controller import Controller
 from refbroker.controller.tokens import DelegationTokenControl
 from refbroker.coordinators.groups.coordinator import GroupCoordinator
 from refbroker.coordinators.producer_ids import ProducerIds
+from refbroker.coordinators.topic_creation import AutoTopicCreation
 from refbroker.coordinators.transactions.coordinator import TransactionCoordinator
 from refbroker.coordinators.transactions.markers import MarkerWriter
 from refbroker.coordinators.transactions.verification import PartitionVerifier
@@ -71,6 +72,14 @@ class ControllerServices(MetadataServices, Protocol):
     @property
     def controller(self) -> Controller:
         """The planner of metadata changes."""
+
+
+class TopicServices(MetadataServices, Protocol):
+    """The parts for Metadata, which may create topics."""
+
+    @property
+    def topic_creation(self) -> AutoTopicCreation:
+        """Creates topics on behalf of the broker."""
 
 
 class TokenServices(MetadataServices, Protocol):
@@ -200,6 +209,7 @@ class TransactionServices(CoordinatorServices, Protocol):
 class BrokerServices(
     AclServices,
     ControllerServices,
+    TopicServices,
     TokenServices,
     QuotaServices,
     QuorumServices,

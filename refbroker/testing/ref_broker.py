@@ -372,14 +372,13 @@ class RefBroker:
         Raises:
             TopicExistsError, InvalidTopicError, InvalidConfigurationError: it cannot be.
         """
-        from refbroker.controller.topics import NewTopic
-        from refbroker.coordinators.topic_creation import AutoTopicCreation
+        from refbroker.controller.topics import NewTopic, plan_topic
 
         settings: dict[str, str | None] = {key.replace("_", "."): _text(value) for key, value in configs.items()}
 
         def create(broker: Broker) -> None:
-            creation = AutoTopicCreation(broker.parts.controller)
-            creation.create_topic(NewTopic(name, partitions, 1, configs=settings))
+            controller = broker.parts.controller
+            controller.append(plan_topic(controller, NewTopic(name, partitions, 1, configs=settings)).records)
 
         self.call(create)
 

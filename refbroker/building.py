@@ -46,6 +46,7 @@ from refbroker.metadata.replica import MetadataReplica
 from refbroker.metadata.tokens import DelegationTokens
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.quotas.client_quotas import ClientQuotas
+from refbroker.replication.manager import ReplicaManager
 from refbroker.runtime.addresses import NameLookups
 from refbroker.runtime.clock import Clock
 from refbroker.security.authorizer import Authorizer
@@ -67,6 +68,7 @@ class BrokerParts:
         image: the state of the cluster.
         controller: plans changes of the metadata, and appends them to the log.
         partitions: the partitions that requests name.
+        replicas: the roles of the broker's replicas.
         producer_ids: gives new producer ids.
         topic_creation: creates topics on behalf of the broker.
         sessions, delayed_fetches: the fetch sessions, and the Fetch requests that wait.
@@ -93,6 +95,7 @@ class BrokerParts:
     image: ClusterImage
     controller: ActiveController
     partitions: Partitions
+    replicas: ReplicaManager
     producer_ids: ProducerIds
     topic_creation: AutoTopicCreation
     sessions: FetchSessions
@@ -186,6 +189,12 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
     client = DirectControllerClient(controller)
     producer_ids = ProducerIds(client, image, config.node_id)
     delayed_fetches = DelayedFetches(loop)
+    replicas = ReplicaManager(image, logs, config.node_id, delayed_fetches.wake)
+
+    def log_replaced(log: PartitionLog) -> None:
+        replicas.log_replaced(log)
+        delayed_fetches.wake(log)
+
     directory_events = DirectoryEvents(logs, controller, config.node_id, delayed_fetches.wake, fail)
     moves = ReplicaMoves(
         logs,
@@ -194,7 +203,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         config.replica_move_threads,
         lambda: config.replica_move_bytes_per_second,
         directory_events.assign,
-        delayed_fetches.wake,
+        log_replaced,
     )
     tokens = DelegationTokens(image, config, rng)
     topic_creation = AutoTopicCreation(client)
@@ -213,6 +222,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         image=image,
         controller=controller,
         partitions=partitions,
+        replicas=replicas,
         producer_ids=producer_ids,
         topic_creation=topic_creation,
         sessions=FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"), rng),
@@ -250,6 +260,8 @@ def _load(parts: BrokerParts, files: Files) -> None:
     metadata.listeners.append(parts.tokens.follow)
     publisher.catch_up()
     metadata.listeners.append(publisher.publish)
+    parts.replicas.catch_up()
+    metadata.listeners.append(parts.replicas.follow)
     controller.begin_epoch()
     if not image.features:
         first = bootstrap_records(files, parts.logs.metadata_directory.path, parts.clock())

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kclient.errors import KafkaError
-from refbroker.log import LogDirectory, LogManager, Origin, PartitionLog
+from refbroker.log import Isolation, LogDirectory, LogManager, Origin, PartitionLog
 from refbroker.log.compaction.manager import LogCleaner
 from refbroker.log.compaction.throttle import Throttle
 from refbroker.log.file_range import FileRange
@@ -234,7 +234,8 @@ class ReplicaMoves:
     def _next_range(self, move: Move) -> FileRange:
         source = move.source
         limit = min(COPY_BYTES, source.config.segment_bytes)
-        return source.read(max(move.future.log_end_offset, source.log_start_offset), limit).records
+        offset = max(move.future.log_end_offset, source.log_start_offset)
+        return source.read(offset, limit, isolation=Isolation.LOG_END).records
 
     def _take_over(self, move: Move) -> bool:
         """Replace the current log by the future log; return False if too much is missing for one turn of the loop."""
@@ -246,6 +247,7 @@ class ReplicaMoves:
                 return False
             allowed -= missing.size
             _copy(future, missing)
+        future.update_high_watermark(source.high_watermark)
         future.delete_records(source.log_start_offset)
         future.begin_leader_epoch(source.leader_epoch)
         self._assign(source, move.directory)

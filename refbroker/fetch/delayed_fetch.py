@@ -1,8 +1,9 @@
 """Delayed fetches: Fetch requests that wait for enough bytes, for their time limit, or for a change of a log.
 
-A reader of committed records sees the records of a transaction only when it has ended, and then all of them at once.
-For such a reader the missing bytes are measured again whenever a last stable offset moves, instead of being counted at
-each append.
+Replicas read up to the log end, so an append wakes them. Consumers read up to the high watermark, and wake when it has
+moved. The missing bytes are counted by the size of the log as long as everything in it can be read; they are measured
+again while the high watermark is below the log end. A reader of committed records sees the records of a transaction
+only when it has ended, and then all of them at once: the bytes are measured again whenever a last stable offset moves.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from kclient.errors import KafkaError
-from refbroker.log import PartitionLog
+from refbroker.log import Isolation, PartitionLog
 
 T = TypeVar("T")
 
@@ -25,8 +26,9 @@ class DelayedFetch(Generic[T]):
         logs: the logs that the request reads.
         missing: the number of bytes to wait for.
         max_wait_ms: the longest wait, in milliseconds.
+        isolation: up to where the request reads.
         answer: builds the response from the logs when the wait ends.
-        measure: returns how many bytes are missing now; given for readers of committed records only.
+        measure: returns how many bytes are missing now.
 
     Attributes:
         future: the future of the response; cancelling it ends the wait.
@@ -38,33 +40,51 @@ class DelayedFetch(Generic[T]):
         logs: Iterable[PartitionLog],
         missing: int,
         max_wait_ms: int,
+        isolation: Isolation,
         answer: Callable[[], T],
-        measure: Callable[[], int] | None = None,
+        measure: Callable[[], int],
     ) -> None:
         self.future: asyncio.Future[T] = loop.create_future()
         self._loop = loop
+        self._isolation = isolation
         self._answer = answer
         self._missing = missing
         self._measure = measure
-        self._stable = {log: log.last_stable_offset for log in logs} if measure is not None else {}
-        # A log shrinks only when a segment is deleted, which must not count as negative progress.
-        self._sizes = {log: log.size_in_bytes() for log in logs}
+        committed = isolation is Isolation.READ_COMMITTED
+        self._stable = {log: log.last_stable_offset for log in logs} if committed else {}
+        self._sizes = {log: self._readable_size(log) for log in logs}
         self._due = False
         for log in self._sizes:
-            log.on_append.append(self._appended)
+            self._listeners(log).append(self._moved)
         self._timer = loop.call_later(max_wait_ms / 1000, self._complete)
         self.future.add_done_callback(self._forget)
 
-    def _appended(self, log: PartitionLog) -> None:
+    def _listeners(self, log: PartitionLog) -> list[Callable[[PartitionLog], None]]:
+        return log.on_append if self._isolation is Isolation.LOG_END else log.on_high_watermark
+
+    def _readable_size(self, log: PartitionLog) -> int | None:
+        """Return the size of a log in bytes if the request may read all of it, else None."""
+        if self._isolation is Isolation.LOG_END or log.high_watermark == log.log_end_offset:
+            return log.size_in_bytes()
+        return None
+
+    def _moved(self, log: PartitionLog) -> None:
+        """Count what may be read after an append, or after the high watermark has moved."""
         if self._due:
             return
-        if self._measure is None:
-            size = log.size_in_bytes()
-            self._missing -= max(size - self._sizes[log], 0)
-            self._sizes[log] = size
-        elif log.last_stable_offset != self._stable[log]:
-            self._stable[log] = log.last_stable_offset
-            self._missing = self._measure()
+        if self._stable:
+            if log.last_stable_offset != self._stable[log]:
+                self._stable[log] = log.last_stable_offset
+                self._missing = self._measure()
+        else:
+            size, before = self._readable_size(log), self._sizes[log]
+            if size is None or before is None:
+                self._missing = self._measure()
+                self._sizes = {each: self._readable_size(each) for each in self._sizes}
+            else:
+                # A log shrinks only when a segment is deleted, which must not count as negative progress.
+                self._missing -= max(size - before, 0)
+                self._sizes[log] = size
         if self._missing <= 0:
             self.wake()
 
@@ -92,7 +112,7 @@ class DelayedFetch(Generic[T]):
     def _forget(self, future: asyncio.Future[T]) -> None:
         self._timer.cancel()
         for log in self._sizes:
-            log.on_append.remove(self._appended)
+            self._listeners(log).remove(self._moved)
 
 
 class DelayedFetches:
@@ -115,11 +135,12 @@ class DelayedFetches:
         logs: Iterable[PartitionLog],
         missing: int,
         max_wait_ms: int,
+        isolation: Isolation,
         answer: Callable[[], T],
-        measure: Callable[[], int] | None = None,
+        measure: Callable[[], int],
     ) -> asyncio.Future[T]:
         """Return the future of a new `DelayedFetch`, which has the same parameters."""
-        fetch = DelayedFetch(self._loop, logs, missing, max_wait_ms, answer, measure)
+        fetch = DelayedFetch(self._loop, logs, missing, max_wait_ms, isolation, answer, measure)
         self._waiting[fetch] = None
         fetch.future.add_done_callback(lambda _: self._waiting.pop(fetch, None))
         return fetch.future

@@ -3,7 +3,11 @@
 Partitions are read in the order of the request, or of the fetch session, until the response has `max_bytes` (at most
 `fetch.max.bytes`). The first batch of the first partition with records is returned whatever its size, so that a reader
 always progresses. With less than `min_bytes`, the response waits for up to `max_wait_ms`, unless there is an error.
-Unknown partitions do not complete a waiting fetch; their error is part of the response. Incremental sessions (KIP-227),
+Unknown partitions do not complete a waiting fetch; their error is part of the response. Consumers read up to the high
+watermark, with READ_COMMITTED up to the last stable offset. Replicas read up to the log end: followers, by their broker
+id and epoch, and the replica id -2 of tools that compare replicas. A follower that does not belong to the partition is
+UNKNOWN_LEADER_EPOCH, without a leader epoch in the request NOT_LEADER_OR_FOLLOWER; so is an older epoch than the
+broker's registration. Incremental sessions (KIP-227),
 leader epochs (KIP-320), truncation by `last_fetched_epoch`, topic ids from version 13 on, and READ_COMMITTED are
 implemented. A partition whose disk failed is KAFKA_STORAGE_ERROR, before version 6 NOT_LEADER_OR_FOLLOWER, after which
 clients refresh their metadata.
@@ -11,7 +15,7 @@ clients refresh their metadata.
 Permissions: READ on the topic; CLUSTER_ACTION for followers, without which all partitions are
 TOPIC_AUTHORIZATION_FAILED.
 
-Not implemented: followers as clients, reading from followers, tiered storage.
+Not implemented: following the progress of followers, reading from followers, tiered storage.
 """
 
 from __future__ import annotations
@@ -50,6 +54,9 @@ FIRST_WITH_TRUNCATION = 12
 FIRST_WITH_LEADER_HINTS = 16
 UNKNOWN_OFFSET = -1
 READ_COMMITTED = 1
+FIRST_WITH_REPLICA_STATE = 15
+NO_BROKER_EPOCH = -1
+CONSUMER = -1
 
 # Errors that a healthy broker returns too, which are not counted as failures.
 _EXPECTED = (
@@ -79,8 +86,9 @@ def handle(context: Context[FetchServices], request: FetchRequest) -> Reply | as
         fetch.logs,
         fetch.missing,
         request.max_wait_ms,
+        fetch.isolation,
         fetch.read_again,
-        fetch.measure if request.isolation_level == READ_COMMITTED else None,
+        fetch.measure,
     )
 
 
@@ -136,6 +144,7 @@ class _Fetch:
     Attributes:
         size: bytes of records read.
         logs: the logs that were read.
+        isolation: up to where they are read.
         cannot_wait: whether to respond immediately: after an error or a truncation, or if there is nothing to read.
     """
 
@@ -151,14 +160,19 @@ class _Fetch:
         self._session = session
         self._incremental = incremental
         self._epoch = NO_SESSION if session is None else session.epoch
-        self._is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
+        has_state = context.version >= FIRST_WITH_REPLICA_STATE
+        self._replica_id = request.replica_state.replica_id if has_state else request.replica_id
+        self._replica_epoch = request.replica_state.replica_epoch if has_state else NO_BROKER_EPOCH
+        self._is_follower = self._replica_id >= 0
         if self._is_follower:
             context.quota.exempt()
         most = float("inf") if self._is_follower else context.quota.fetch_limit()
         self._max_bytes = int(min(request.max_bytes, context.broker.config.fetch_max_bytes, most))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         committed = request.isolation_level == READ_COMMITTED
-        self._isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+        self.isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+        if self._replica_id != CONSUMER:
+            self.isolation = Isolation.LOG_END
         self._hints = self._new_hints()
         self._found: list[tuple[Key, FetchedPartition, PartitionData]] = []
         self._given: list[tuple[str, int]] = []
@@ -245,6 +259,8 @@ class _Fetch:
             wanted.current_leader_epoch,
             topic_id=None if isinstance(wanted.topic, str) else wanted.topic,
         )
+        if self._is_follower:
+            self._check_replica(found, wanted)
         log = found.log
         self.logs.append(log)
         if wanted.last_fetched_epoch >= 0 and self._context.version >= FIRST_WITH_TRUNCATION:
@@ -263,7 +279,7 @@ class _Fetch:
         part = log.read(
             wanted.fetch_offset,
             max(min(wanted.max_bytes, self._max_bytes - self.size), 0),
-            isolation=self._isolation,
+            isolation=self.isolation,
             min_one_batch=self.size == 0,
         )
         size = len(part.records)
@@ -283,6 +299,30 @@ class _Fetch:
             ],
             records=part.records if size else b"",
         )
+
+    def _check_replica(self, found: LocalPartition, wanted: FetchedPartition) -> None:
+        """Check that the follower has the partition, and that it has not been started again since.
+
+        Raises:
+            UnknownLeaderEpochError, NotLeaderOrFollowerError: it has not, or its broker epoch is old.
+        """
+        replica_id = self._replica_id
+        if replica_id not in found.state.replicas:
+            kind = UnknownLeaderEpochError if wanted.current_leader_epoch >= 0 else NotLeaderOrFollowerError
+            raise kind(
+                f"broker {replica_id} is not one of the replicas {found.state.replicas} in leader epoch "
+                f"{found.state.leader_epoch}",
+                topic=found.topic,
+                partition=wanted.partition,
+            )
+        registration = self._context.broker.image.brokers.get(replica_id)
+        if registration is not None and NO_BROKER_EPOCH < self._replica_epoch < registration.broker_epoch:
+            raise NotLeaderOrFollowerError(
+                f"broker {replica_id} has registered with epoch {registration.broker_epoch} since epoch "
+                f"{self._replica_epoch}",
+                topic=found.topic,
+                partition=wanted.partition,
+            )
 
     def _failed(self, wanted: FetchedPartition, error: KafkaError) -> PartitionData:
         broker = self._context.broker

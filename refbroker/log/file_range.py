@@ -49,8 +49,9 @@ class FileRange:
 
 
 class Isolation(enum.IntEnum):
-    """The isolation level of a read. The numbers are the protocol's."""
+    """The isolation level of a read. The numbers are the protocol's; LOG_END is for replicas, which read everything."""
 
+    LOG_END = -1
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 

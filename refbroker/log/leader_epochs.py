@@ -39,10 +39,14 @@ class LeaderEpochCache:
     Parameters:
         files: the disk.
         path: the checkpoint file.
+
+    Attributes:
+        saved: whether the checkpoint has all epochs.
     """
 
     def __init__(self, files: Files, path: Path) -> None:
         self.path = path
+        self.saved = True
         self._files = files
         self._entries: list[EpochEntry] = []
 
@@ -71,14 +75,21 @@ class LeaderEpochCache:
         """The last epoch, -1 without one."""
         return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
 
+    @property
+    def latest_start_offset(self) -> int:
+        """The offset at which the last epoch begins, -1 without one."""
+        return self._entries[-1].start_offset if self._entries else UNDEFINED_OFFSET
+
     def assign(self, epoch: int, start_offset: int, *, save: bool = True) -> None:
         """Record that records from `start_offset` on have `epoch`; nothing changes within an epoch.
 
         Parameters:
-            save: False leaves the file to a later `save`, for recovery.
+            save: False leaves the file to the next change that is saved, or to `save`.
         """
         before = list(self._entries)
-        if epoch >= 0 and self._insert(EpochEntry(epoch, start_offset)) and save:
+        if epoch >= 0 and self._insert(EpochEntry(epoch, start_offset)):
+            self.saved = False
+        if save and not self.saved:
             try:
                 self.save()
             except OSError:
@@ -140,3 +151,4 @@ class LeaderEpochCache:
     def save(self) -> None:
         """Write the checkpoint."""
         self._files.write_bytes(self.path, encode_table(self._entries))
+        self.saved = True

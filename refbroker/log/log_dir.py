@@ -252,6 +252,7 @@ class LogDirectory:
             health=self.health,
             deletions=self.deletions,
         )
+        log.update_high_watermark(state.high_watermark)
         log.cleaned_up_to = state.cleaned_up_to
         return log
 
@@ -273,7 +274,7 @@ class LogDirectory:
         path = self.path / log_name(*key)
         with self.health.guard(f"rename {future.directory}", *key):
             self._files.rename(future.directory, path)
-            state = LogState(True, future.log_end_offset, future.log_start_offset)
+            state = LogState(True, future.log_end_offset, future.log_start_offset, future.high_watermark)
             log = self._open_log(path, key, future.topic_id, config, state)
         self.logs[key] = log
         return log

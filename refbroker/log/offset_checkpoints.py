@@ -2,7 +2,7 @@
 
     recovery-point-offset-checkpoint      before this offset everything is on the disk
     log-start-offset-checkpoint           where a log starts, when that is not where its first segment does
-    replication-offset-checkpoint         the high watermark
+    replication-offset-checkpoint         the high watermark, from which a log starts again
     cleaner-offset-checkpoint             the offset up to which the log is compacted
 
 Without them everything is checked, which is slow but correct. A damaged checkpoint counts as an unclean stop. The
@@ -40,12 +40,14 @@ class LogState:
         clean: whether its files can be used without checks.
         recovery_point: before this offset everything is on the disk.
         log_start_offset: its first offset.
+        high_watermark: the offset up to which its records were replicated.
         cleaned_up_to: the start of the part that was never compacted, None if none was.
     """
 
     clean: bool
     recovery_point: int = 0
     log_start_offset: int = 0
+    high_watermark: int = 0
     cleaned_up_to: int | None = None
 
 
@@ -62,6 +64,7 @@ class OffsetCheckpoints:
         self._path = path
         self._recovery_points: dict[TopicPartitionKey, int] = {}
         self._log_start_offsets: dict[TopicPartitionKey, int] = {}
+        self._high_watermarks: dict[TopicPartitionKey, int] = {}
         self._cleaner_offsets: dict[TopicPartitionKey, int] = {}
         self._written: dict[str, dict[TopicPartitionKey, int]] = {}
 
@@ -83,6 +86,7 @@ class OffsetCheckpoints:
 
         self._recovery_points = table(RECOVERY_POINTS)
         self._log_start_offsets = table(LOG_START_OFFSETS)
+        self._high_watermarks = table(HIGH_WATERMARKS)
         self._cleaner_offsets = table(CLEANER_OFFSETS)
         return not damaged
 
@@ -96,6 +100,7 @@ class OffsetCheckpoints:
             clean,
             self._recovery_points.get(key, 0),
             self._log_start_offsets.get(key, 0),
+            self._high_watermarks.get(key, 0),
             self._cleaner_offsets.get(key),
         )
 

@@ -2,9 +2,9 @@
 
 Offsets, ascending: log start (the first one that DeleteRecords and retention left), last stable (every transaction
 before it has ended), high watermark (the end of what is replicated, and of what consumers see), log end (the offset of
-the next record). With a single replica the high watermark is the log end. Everything here runs on the broker's event
-loop; appending writes to the page cache and does not wait for the disk, and a flush can run in another thread
-(`begin_flush`). After a failure of the disk every call raises KafkaStorageError.
+the next record). The role of this replica moves the high watermark (`refbroker.replication`); an append alone does not.
+Everything here runs on the broker's event loop; appending writes to the page cache and does not wait for the disk, and
+a flush can run in another thread (`begin_flush`). After a failure of the disk every call raises KafkaStorageError.
 
 Elsewhere: checking and stamping batches (`appending`), look-ups (`reading`), what retention may delete (`retention`),
 adding and removing segments (`segment_changes`).
@@ -61,10 +61,12 @@ class PartitionLog:
         deletions: removes files after a delay.
 
     Attributes:
-        on_append: called with the log after each append, so that waiting fetches wake.
+        high_watermark: the offset up to which records are replicated; it only increases, except for truncation.
+        on_append: called with the log after each append, so that its role and waiting followers notice.
+        on_high_watermark: called with the log whenever the high watermark has moved, so that waiting readers, and
+            writers with acks=all, notice.
         being_cleaned: whether compaction is reading the segments, which must not be deleted meanwhile.
         cleaned_up_to: the offset up to which the log is compacted, None if it has never been.
-        high_watermark_follows_end: whether this is the only replica; else `update_high_watermark` moves it.
     """
 
     def __init__(
@@ -88,12 +90,12 @@ class PartitionLog:
         self.directory = directory
         self.config = config
         self.on_append: list[Callable[[PartitionLog], None]] = []
-        self.high_watermark_follows_end = True
+        self.on_high_watermark: list[Callable[[PartitionLog], None]] = []
         self.segments = loaded.segments
         self.epochs = loaded.epochs
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
-        self.high_watermark = loaded.log_end_offset
+        self.high_watermark = loaded.log_start_offset
         self.recovery_point = loaded.recovery_point
         self.being_cleaned = False
         self.cleaned_up_to: int | None = None
@@ -236,7 +238,7 @@ class PartitionLog:
             with self._guard("append", can_repeat=True):
                 raise
         with self._guard("append"):
-            self._write(batches, size, now_ms)
+            self._write(batches, size)
         append_time = last.max_timestamp if self.config.log_append_time else -1
         for callback in self.on_append:
             callback(self)
@@ -246,24 +248,19 @@ class PartitionLog:
         """Do what precedes the write, and open all necessary files: there may be too many."""
         self._unsynced.sync_topic_id()
         for batch in batches:
-            if batch.leader_epoch != self.epochs.latest_epoch:
+            if batch.leader_epoch != self.epochs.latest_epoch or not self.epochs.saved:
                 self.epochs.assign(batch.leader_epoch, batch.base_offset)
         if self._changes.is_due(batches, size, now_ms):
             self._roll_at(batches[0].base_offset)
         self.segments.active.files_to_append(size)
 
-    def _write(self, batches: Sequence[StampedBatch], size: int, now_ms: int) -> None:
+    def _write(self, batches: Sequence[StampedBatch], size: int) -> None:
         self._written = True
         segment = self.segments.active
         segment.append(batches)
         self.log_end_offset = batches[-1].last_offset + 1
         update_producers(self._producers, batches, segment, segment.size - size)
-        if self.high_watermark_follows_end:
-            self.high_watermark = self.log_end_offset
-        unstable = self._producers.first_unstable_offset(self.high_watermark)
-        if unstable != self._unstable_offset:
-            self._unstable_offset, self._unstable_since_ms = unstable, now_ms
-        if self.unflushed_records >= self.config.flush_messages:
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
 
     def begin_verification(
@@ -308,7 +305,7 @@ class PartitionLog:
 
         Parameters:
             max_bytes: the maximum number of bytes; the last batch may be incomplete.
-            isolation: whether to stop at the high watermark or at the last stable offset.
+            isolation: whether to stop at the high watermark, the last stable offset or the log end.
             min_one_batch: whether to return the first batch completely even if it is larger than `max_bytes`.
 
         Raises:
@@ -326,7 +323,9 @@ class PartitionLog:
             )
         committed = isolation is Isolation.READ_COMMITTED
         stable = self.last_stable_offset
-        limit = stable if committed else self.high_watermark
+        limit = self.high_watermark
+        if isolation is not Isolation.READ_UNCOMMITTED:
+            limit = stable if committed else self.log_end_offset
         records = FileRange(self._files, None, 0, 0)
         aborted: tuple[tuple[int, int], ...] = ()
         if offset < limit:
@@ -338,6 +337,12 @@ class PartitionLog:
                     if committed:
                         aborted = find_aborted(self.segments, offset, segment, records, self.log_end_offset)
         return FetchSlice(records, self.high_watermark, stable, self.log_start_offset, aborted if committed else None)
+
+    def readable_end(self, isolation: Isolation) -> int:
+        """Return the offset up to which a reader may read."""
+        if isolation is Isolation.LOG_END:
+            return self.log_end_offset
+        return self.last_stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
 
     def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
         """Return the first record that is not older than `timestamp_ms`; None if all are older.
@@ -367,15 +372,19 @@ class PartitionLog:
 
     # Log start and high watermark
 
-    def begin_leader_epoch(self, leader_epoch: int) -> None:
-        """Record that this broker leads from the log end on, in an epoch that may have no records.
+    def begin_leader_epoch(self, leader_epoch: int, *, save: bool = True) -> None:
+        """Record that the leader of an epoch leads from the log end on; the epoch may have no records.
+
+        Parameters:
+            save: False leaves the file to the first append in the epoch. An epoch without records need not survive a
+                crash.
 
         Raises:
             KafkaStorageError: the disk fails.
         """
         self._check_usable()
         with self._guard("write the leader epochs", can_repeat=True):
-            self.epochs.assign(leader_epoch, self.log_end_offset)
+            self.epochs.assign(leader_epoch, self.log_end_offset, save=save)
 
     def delete_records(self, before_offset: int) -> int:
         """Move the log start to `before_offset` (-1: the high watermark), and return the new log start.
@@ -402,6 +411,8 @@ class PartitionLog:
             self.log_start_offset = offset
             with self._guard("write the leader epochs", can_repeat=True):
                 self.epochs.truncate_from_start(offset)
+            # A follower deletes what its leader has deleted, replicated or not.
+            self.update_high_watermark(offset)
 
     def delete_segments(self, segments: Sequence[Segment], reason: str) -> int:
         """Remove the oldest segments from the log, after adding a new one if none would be left.
@@ -446,8 +457,20 @@ class PartitionLog:
             self._changes.replace(new, old)
 
     def update_high_watermark(self, offset: int) -> None:
-        """Set the high watermark, for a log that waits for followers; it stays within the log."""
-        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
+        """Move the high watermark forward to an offset, at most to the log end; it never moves back."""
+        reached = min(offset, self.log_end_offset)
+        if reached <= self.high_watermark:
+            return
+        self.high_watermark = reached
+        unstable = self._producers.first_unstable_offset(reached)
+        if unstable != self._unstable_offset:
+            self._unstable_offset, self._unstable_since_ms = unstable, self._clock()
+        for callback in list(self.on_high_watermark):
+            callback(self)
+
+    def move_high_watermark_to_end(self) -> None:
+        """Move the high watermark to the log end; in `on_append`, while no other replica is in sync."""
+        self.update_high_watermark(self.log_end_offset)
 
     def remove_expired_producers(self, now_ms: int) -> int:
         """Drop producers that have been idle for too long, and return their number."""

@@ -106,7 +106,6 @@ class MetadataReplica:
         self.image = ClusterImage()
         self.listeners: list[Callable[[Sequence[Message]], None]] = []
         self._log = _open_log(logs, config)
-        self._log.high_watermark_follows_end = False
         self._files = files
         self._clock = clock
         self._policy = SnapshotPolicy.of(config)

@@ -27,7 +27,7 @@ from refbroker.log.compaction.selection import measure
 from refbroker.runtime.clock import Clock
 from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.fuzz.compaction_model import Model
-from tests.support.stores import START_MS, TOPIC_ID
+from tests.support.stores import START_MS, TOPIC_ID, LedLogs
 from tests.support.workshop import (
     COMPACTED,
     DELETE_RETENTION_MS,
@@ -125,7 +125,7 @@ class ModelledLog:
         self.open()
 
     def open(self) -> None:
-        self.manager = LogManager.open(
+        self.manager = LedLogs.open(
             [self.directory], "cluster", 1, CONFIG, clock=self.clock, files=self.disk, rng=random.Random(1)
         )
         self.log = self.manager.get("orders", 0) or self.manager.create("orders", 0, TOPIC_ID, CONFIG)

@@ -24,6 +24,7 @@ from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import run_tool
 from tests.support.kafka.tools import JavaTools
 from tests.support.patience import CHANGE, PROCESS
+from tests.support.stores import LedLogs
 from tests.support.waiting import wait_until
 from tests.support.workshop import batches, end_transaction, put
 
@@ -77,7 +78,7 @@ def compact(root: Path) -> None:
 
     async def work() -> None:
         files, clock = Files(durable=False), Clock()
-        manager = LogManager.open([root], None, 1, CONFIG, clock=clock, files=files)
+        manager = LedLogs.open([root], None, 1, CONFIG, clock=clock, files=files)
         config = CleanerConfig(lambda name: broker_settings()[name].default)
         await LogCleaner(manager, config, clock, files).clean_due()
         manager.close()
@@ -86,7 +87,7 @@ def compact(root: Path) -> None:
 
 
 def log_at(root: Path, topic: str) -> tuple[LogManager, PartitionLog]:
-    manager = LogManager.open([root], None, 1, CONFIG, files=Files(durable=False))
+    manager = LedLogs.open([root], None, 1, CONFIG, files=Files(durable=False))
     log = manager.get(topic, 0)
     assert log is not None
     return manager, log
@@ -137,7 +138,7 @@ def cluster(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def test_both_keep_the_same_records_and_read_what_the_other_left(
     cluster: KafkaCluster, tmp_path: Path, rng: random.Random
 ) -> None:
-    manager = LogManager.open([tmp_path / "dirty"], None, 1, CONFIG, files=Files(durable=False))
+    manager = LedLogs.open([tmp_path / "dirty"], None, 1, CONFIG, files=Files(durable=False))
     log = manager.create(THERE, 0, uuid.uuid4(), CONFIG)
     fill(log, rng, 1500)
     end, segments = log.log_end_offset, len(log.segments)
@@ -197,7 +198,7 @@ def committed(root: Path, topic: str) -> list[tuple[int, str, str]]:
 
 @pytest.mark.usefixtures("needs_kafka")
 def test_kafkas_tool_reads_every_file_of_a_compacted_log(tmp_path: Path, rng: random.Random) -> None:
-    manager = LogManager.open([tmp_path], None, 1, CONFIG, files=Files(durable=False))
+    manager = LedLogs.open([tmp_path], None, 1, CONFIG, files=Files(durable=False))
     log = manager.create(HERE, 0, uuid.uuid4(), CONFIG)
     fill(log, rng, 600)
     manager.close()

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from kclient.records import BatchBuilder, read_batches
-from refbroker.log import LogConfig, LogManager, PartitionLog
+from refbroker.log import LogConfig, PartitionLog
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import run_tool
 from tests.support.kafka.tools import JavaTools, keyed_lines
 from tests.support.patience import PROCESS
+from tests.support.stores import LedLogs
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -46,11 +47,11 @@ def dump(files: list[Path]) -> str:
 @pytest.mark.parametrize("stop", ["cleanly", "by a crash", "not at all"])
 def test_kafka_reads_every_file_without_complaint(tmp_path: Path, rng: random.Random, stop: str) -> None:
     config = LogConfig(segment_bytes=200_000, index_interval_bytes=1000, segment_index_bytes=60_000)
-    manager = LogManager.open([tmp_path], None, 1, config)
+    manager = LedLogs.open([tmp_path], None, 1, config)
     records = fill(manager.create("orders", 0, uuid.uuid4()), rng, 300)
     if stop == "by a crash":
         manager.abandon()
-        manager = LogManager.open([tmp_path], None, 1, config)
+        manager = LedLogs.open([tmp_path], None, 1, config)
     if stop != "not at all":
         manager.close()
     directory = tmp_path / "orders-0"
@@ -78,7 +79,7 @@ def test_the_files_of_a_running_kafka_are_opened_and_recovered(kafka: KafkaClust
     name = f"{topic}-0"
     # A copy of what a running broker has is what a crash would leave: preallocated indexes, no snapshot.
     shutil.copytree(kafka.data_directory(kafka.node_ids[0]) / name, tmp_path / name)
-    manager = LogManager.open([tmp_path], None, 1)
+    manager = LedLogs.open([tmp_path], None, 1)
     log = manager.get(topic, 0)
     assert log is not None
     assert log.topic_id.int

@@ -18,7 +18,7 @@ from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
 from kclient.records import BatchBuilder
 from refbroker.building import build
 from refbroker.config import BrokerConfig
-from refbroker.log import FileRange, Files
+from refbroker.log import FileRange, Files, PartitionLog
 from refbroker.runtime.clock import Clock
 from refbroker.security.principals import ANONYMOUS
 from refbroker.server.dispatch import Dispatcher, PendingResponse
@@ -128,13 +128,25 @@ class Harness:
         topic_id: UUID = result.topic_id
         return topic_id
 
-    def assign(self, topic: str, *others: int, partition: int = 0) -> None:
-        """Give a partition replicas on further brokers, which do not exist and are not in sync."""
-        found = self.broker.metadata.image.topics[topic]
-        change = PartitionChangeRecord(
-            partition_id=partition, topic_id=found.topic_id, replicas=[self.broker.node_id, *others]
-        )
-        self.broker.controller.append([change])
+    def assign(self, topic: str, *others: int, partition: int = 0, in_sync: bool = False) -> None:
+        """Give a partition replicas on further brokers, which do not exist.
+
+        Parameters:
+            in_sync: whether they are in the in-sync set, so that the high watermark stays where it is.
+        """
+        own = self.broker.node_id
+        self.change(topic, partition, replicas=[own, *others], isr=[own, *others] if in_sync else [own])
+
+    def change(self, topic: str, partition: int = 0, **fields: Any) -> None:
+        """Change the metadata of a partition."""
+        topic_id = self.broker.image.topics[topic].topic_id
+        self.broker.controller.append([PartitionChangeRecord(partition_id=partition, topic_id=topic_id, **fields)])
+
+    def log(self, topic: str, partition: int = 0) -> PartitionLog:
+        """Return the log of a partition."""
+        log = self.broker.logs.get(topic, partition)
+        assert log is not None
+        return log
 
     def produce(
         self, topic: str, *values: bytes, partition: int = 0, acks: int = -1, timestamp: int | None = None

@@ -49,6 +49,25 @@ def make_batch(
     return bytes(builder.build(**header))
 
 
+def lead(log: PartitionLog) -> PartitionLog:
+    """Move the high watermark of a log as its leader does that is alone in the in-sync set."""
+    log.on_append.append(PartitionLog.move_high_watermark_to_end)
+    log.move_high_watermark_to_end()
+    return log
+
+
+class LedLogs(LogManager):
+    """The logs of a broker that leads all of them, and is alone in their in-sync sets."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        for log in self.logs():
+            lead(log)
+
+    def create(self, *args: Any, **options: Any) -> PartitionLog:
+        return lead(super().create(*args, **options))
+
+
 class Store:
     """Data directories that can be closed, crashed and opened again."""
 
@@ -60,8 +79,10 @@ class Store:
         self.directory = root / "data"
         self.manager: LogManager | None = None
 
-    def open(self, config: LogConfig = SMALL, *, paths: list[Path] | None = None) -> LogManager:
-        self.manager = LogManager.open(
+    def open(
+        self, config: LogConfig = SMALL, *, paths: list[Path] | None = None, kind: type[LogManager] = LedLogs
+    ) -> LogManager:
+        self.manager = kind.open(
             paths or [self.directory], "cluster", 1, config, clock=self.clock, files=self.disk, rng=random.Random(1)
         )
         return self.manager

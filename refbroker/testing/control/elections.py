@@ -22,5 +22,4 @@ def elect(broker: BrokerParts, topic: str, partition: int) -> int:
         raise UnknownTopicOrPartitionError(topic=topic, partition=partition)
     change = PartitionChangeRecord(partition_id=partition, topic_id=found.topic_id, leader=broker.node_id)
     broker.controller.append([change])
-    broker.delayed_fetches.wake(broker.partitions.find(topic, partition).log)
     return found.partitions[partition].leader_epoch

@@ -6,17 +6,23 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from kclient.errors import (
     FencedLeaderEpochError,
     FetchSessionIdNotFoundError,
     InconsistentTopicIdError,
     InvalidFetchSessionEpochError,
+    LeaderNotAvailableError,
+    NotLeaderOrFollowerError,
+    OffsetNotAvailableError,
     OffsetOutOfRangeError,
     UnknownLeaderEpochError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
 from kclient.protocol.messages.fetch import FetchRequest
+from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.records.metadata_log import RemoveTopicRecord
 from kclient.records import read_batches
 from tests.support.broker_harness import Harness
@@ -305,3 +311,157 @@ async def test_a_session_that_waits_is_woken_for_a_partition_it_remembers(harnes
     waiting = fetch(harness, session_id=session, session_epoch=1, max_wait_ms=20_000)
     harness.produce("t", b"a", partition=1)
     assert {number: values(data) for number, data in partitions(await waiting).items()} == {1: [b"a"]}
+
+
+# Replicas
+
+FOLLOWER = 7
+
+
+def follower(epoch: int = -1, **more: Any) -> dict[str, Any]:
+    return {"replica_state": FetchRequest.ReplicaState(replica_id=FOLLOWER, replica_epoch=epoch), **more}
+
+
+async def test_consumers_see_nothing_above_the_high_watermark(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    harness.produce("t", b"a")
+    harness.assign("t", FOLLOWER, in_sync=True)
+    harness.produce("t", b"b", acks=1)
+    for isolation_level in (0, 1):
+        data = partitions(fetch(harness, want(topic_id, 0), isolation_level=isolation_level))[0]
+        assert (values(data), data.high_watermark, data.last_stable_offset) == ([b"a"], 1, 1)
+        above = partitions(fetch(harness, want(topic_id, 0, offset=2), isolation_level=isolation_level))[0]
+        assert (above.error_code, values(above)) == (0, [])
+
+
+@pytest.mark.parametrize("replica", [FOLLOWER, -2], ids=["follower", "debugging"])
+async def test_replicas_read_up_to_the_log_end(harness: Harness, replica: int) -> None:
+    topic_id = harness.create("t")
+    harness.assign("t", FOLLOWER, in_sync=True)
+    harness.produce("t", b"a", acks=1)
+    state = FetchRequest.ReplicaState(replica_id=replica)
+    data = partitions(fetch(harness, want(topic_id, 0), replica_state=state, isolation_level=1))[0]
+    assert (values(data), data.high_watermark) == ([b"a"], 0)
+    by_name = FetchRequest.FetchTopic(topic="t", partitions=[FetchRequest.FetchPartition(partition_max_bytes=HUGE)])
+    assert values(partitions(fetch(harness, by_name, version=12, replica_id=replica))[0]) == [b"a"]
+
+
+async def test_a_broker_without_the_partition_is_no_follower(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    data = partitions(fetch(harness, want(topic_id, 0), **follower()))[0]
+    assert data.error_code == NotLeaderOrFollowerError.code
+    data = partitions(fetch(harness, want(topic_id, 0, current_leader_epoch=0), **follower()))[0]
+    assert data.error_code == UnknownLeaderEpochError.code
+
+
+async def test_a_follower_with_an_old_broker_epoch_is_refused(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    own = harness.broker.node_id
+    for epoch, code in (
+        (harness.broker.broker_epoch - 1, NotLeaderOrFollowerError.code),
+        (harness.broker.broker_epoch, 0),
+        (-1, 0),
+    ):
+        state = FetchRequest.ReplicaState(replica_id=own, replica_epoch=epoch)
+        assert partitions(fetch(harness, want(topic_id, 0), replica_state=state))[0].error_code == code
+
+
+async def test_an_append_wakes_followers_and_the_high_watermark_wakes_consumers(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    harness.assign("t", FOLLOWER, in_sync=True)
+    consumers = [
+        fetch(harness, want(topic_id, 0), max_wait_ms=20_000, isolation_level=isolation_level)
+        for isolation_level in (0, 1)
+    ]
+    replica = fetch(harness, want(topic_id, 0), max_wait_ms=20_000, **follower())
+    harness.produce("t", b"a", acks=1)
+    assert values(partitions(await replica)[0]) == [b"a"]
+    await everything_due()
+    assert not any(waiting.done() for waiting in consumers)
+    harness.log("t").update_high_watermark(1)
+    for waiting in consumers:
+        assert values(partitions(await waiting)[0]) == [b"a"]
+
+
+async def test_a_consumer_counts_only_replicated_bytes(harness: Harness) -> None:
+    topic_id = harness.create("t", 2)
+    harness.assign("t", FOLLOWER, in_sync=True)
+    log = harness.log("t")
+    harness.produce("t", b"x" * 1000, acks=1)
+    waiting = fetch(harness, want(topic_id, 0, 1), max_wait_ms=20_000, min_bytes=2500)
+    harness.produce("t", b"x" * 1000, acks=1)
+    harness.produce("t", b"x" * 1000, acks=1)
+    log.update_high_watermark(1)
+    await everything_due()
+    assert not waiting.done(), "one of three batches is replicated"
+    harness.produce("t", b"x" * 1000, partition=1)
+    await everything_due()
+    assert not waiting.done()
+    log.update_high_watermark(2)
+    answer = partitions(await waiting)
+    assert [len(values(answer[number])) for number in (0, 1)] == [2, 1]
+
+
+async def test_a_session_answers_when_only_the_high_watermark_has_moved(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    harness.assign("t", FOLLOWER, in_sync=True)
+    harness.produce("t", b"a", acks=1)
+    session = fetch(harness, want(topic_id, 0, offset=1), session_epoch=0, **follower()).session_id
+    assert fetch(harness, session_id=session, session_epoch=1, **follower()).responses == []
+    harness.log("t").update_high_watermark(1)
+    moved = fetch(harness, session_id=session, session_epoch=2, **follower())
+    assert partitions(moved)[0].high_watermark == 1
+
+
+async def test_a_follower_learns_where_its_log_diverges(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    harness.produce("t", b"a")
+    harness.assign("t", FOLLOWER)
+    harness.change("t", leader=harness.broker.node_id)
+    state = follower(min_bytes=0)
+    # The epoch has begun without a record: what the follower has beyond offset 1 is of another leader.
+    data = partitions(fetch(harness, want(topic_id, 0, offset=3, last_fetched_epoch=0), **state))[0]
+    assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset, values(data)) == (0, 1, [])
+
+
+async def test_a_new_leader_ends_the_wait(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    waiting = fetch(harness, want(topic_id, 0), max_wait_ms=20_000)
+    harness.change("t", leader=FOLLOWER, replicas=[1, FOLLOWER], isr=[FOLLOWER])
+    assert partitions(await waiting)[0].error_code == NotLeaderOrFollowerError.code
+
+
+# ListOffsets while a new leader does not know what is replicated
+
+
+def list_offset(harness: Harness, timestamp: int, *, version: int = 7, replica_id: int = -1) -> tuple[int, int]:
+    wanted = ListOffsetsRequest.ListOffsetsPartition(timestamp=timestamp)
+    topic = ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[wanted])
+    answer = harness.send(ListOffsetsRequest(replica_id=replica_id, topics=[topic]), version)
+    found = answer.topics[0].partitions[0]
+    return found.error_code, found.offset
+
+
+async def test_the_latest_offset_is_the_high_watermark(harness: Harness) -> None:
+    harness.create("t")
+    harness.produce("t", b"a")
+    harness.assign("t", FOLLOWER, in_sync=True)
+    harness.produce("t", b"b", acks=1)
+    assert list_offset(harness, -1) == (0, 1)
+    assert list_offset(harness, -1, replica_id=-2) == list_offset(harness, -1, replica_id=FOLLOWER) == (0, 2)
+
+
+async def test_below_its_epoch_a_leader_does_not_know_the_latest_offset(harness: Harness) -> None:
+    harness.create("t")
+    harness.produce("t", b"a")
+    harness.assign("t", FOLLOWER, in_sync=True)
+    harness.produce("t", b"b", acks=1)
+    harness.change("t", leader=harness.broker.node_id)
+    now = harness.clock()
+    assert list_offset(harness, -1) == (OffsetNotAvailableError.code, -1)
+    assert list_offset(harness, -1, version=4) == (LeaderNotAvailableError.code, -1)
+    assert list_offset(harness, now + 1) == (OffsetNotAvailableError.code, -1)
+    assert list_offset(harness, now) == list_offset(harness, -2) == (0, 0)
+    assert list_offset(harness, -1, replica_id=-2) == (0, 2)
+    harness.log("t").update_high_watermark(2)
+    assert list_offset(harness, -1) == (0, 2)

@@ -34,7 +34,7 @@ def test_a_damaged_checkpoint_is_refused_by_name(tmp_path: Path, text: str) -> N
         cp.read_offsets(FILES, tmp_path / "c")
 
 
-@pytest.mark.parametrize("name", [cp.RECOVERY_POINTS, cp.LOG_START_OFFSETS, cp.CLEANER_OFFSETS])
+@pytest.mark.parametrize("name", [cp.RECOVERY_POINTS, cp.LOG_START_OFFSETS, cp.HIGH_WATERMARKS, cp.CLEANER_OFFSETS])
 def test_whether_all_checkpoints_could_be_read_is_reported(tmp_path: Path, name: str) -> None:
     cp.write_offsets(FILES, tmp_path / name, {("orders", 0): 7})
     assert OffsetCheckpoints(FILES, tmp_path).read()
@@ -43,12 +43,13 @@ def test_whether_all_checkpoints_could_be_read_is_reported(tmp_path: Path, name:
 
 
 def test_what_the_checkpoints_say_of_a_log(tmp_path: Path) -> None:
-    for number, name in enumerate((cp.RECOVERY_POINTS, cp.LOG_START_OFFSETS, cp.CLEANER_OFFSETS), 7):
+    names = (cp.RECOVERY_POINTS, cp.LOG_START_OFFSETS, cp.HIGH_WATERMARKS, cp.CLEANER_OFFSETS)
+    for number, name in enumerate(names, 7):
         cp.write_offsets(FILES, tmp_path / name, {("orders", 0): number})
     checkpoints = OffsetCheckpoints(FILES, tmp_path)
     checkpoints.read()
-    assert checkpoints.state_of(("orders", 0), clean=True) == LogState(True, 7, 8, 9)
-    assert checkpoints.state_of(("orders", 1), clean=False) == LogState(False, 0, 0, None)
+    assert checkpoints.state_of(("orders", 0), clean=True) == LogState(True, 7, 8, 9, 10)
+    assert checkpoints.state_of(("orders", 1), clean=False) == LogState(False, 0, 0, 0, None)
 
 
 @pytest.mark.parametrize("text", [None, ""])

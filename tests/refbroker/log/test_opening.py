@@ -14,7 +14,7 @@ from refbroker.log import Files, LogManager
 from refbroker.log.files import BytesLike, OpenFile
 from refbroker.log.log_names import LogKind, log_name, parse_log_name
 from refbroker.testing.simulated_disk import SimulatedDisk
-from tests.support.stores import TOPIC_ID, append, read_all
+from tests.support.stores import TOPIC_ID, LedLogs, append, read_all
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def disk() -> SimulatedDisk:
 def paths(tmp_path: Path) -> list[Path]:
     """Three data directories, with a log in each."""
     paths = [tmp_path / name for name in ("meta", "one", "two")]
-    manager = LogManager.open(paths, "cluster", 1)
+    manager = LedLogs.open(paths, "cluster", 1)
     for partition, directory in enumerate(manager.directories):
         append(manager.create("orders", partition, TOPIC_ID, directory=directory), 3)
     manager.close()
@@ -34,7 +34,7 @@ def paths(tmp_path: Path) -> list[Path]:
 
 
 def open_and_close(paths: list[Path], disk: SimulatedDisk | None = None, cluster_id: str | None = None) -> LogManager:
-    manager = LogManager.open(paths, cluster_id, 1, files=disk)
+    manager = LedLogs.open(paths, cluster_id, 1, files=disk)
     manager.close()
     return manager
 
@@ -60,9 +60,9 @@ def test_each_directory_has_its_own_files_and_id(paths: list[Path]) -> None:
 
 
 def test_every_directory_is_locked(paths: list[Path]) -> None:
-    manager = LogManager.open(paths, None, 1)
+    manager = LedLogs.open(paths, None, 1)
     with pytest.raises(KafkaStorageError, match="two is in use by another broker"):
-        LogManager.open(paths[2:], None, 1)
+        LedLogs.open(paths[2:], None, 1)
     manager.close()
     open_and_close(paths)
 
@@ -72,7 +72,7 @@ def test_a_directory_that_cannot_be_read_is_offline_and_the_others_are_used(
     paths: list[Path], disk: SimulatedDisk, operation: str
 ) -> None:
     disk.fail(path_prefix=paths[1], operation=operation)  # type: ignore[arg-type]
-    manager = LogManager.open(paths, None, 1, files=disk)
+    manager = LedLogs.open(paths, None, 1, files=disk)
     assert [directory.is_online for directory in manager.directories] == [True, False, True]
     assert manager.get("orders", 1) is None
     log = manager.get("orders", 2)
@@ -81,7 +81,7 @@ def test_a_directory_that_cannot_be_read_is_offline_and_the_others_are_used(
     assert [directory.path.name for directory in manager.online] == ["meta", "two"]
     manager.close()
     disk.heal()
-    again = LogManager.open(paths, None, 1, files=disk)
+    again = LedLogs.open(paths, None, 1, files=disk)
     found = again.get("orders", 1)
     assert found is not None
     assert len(read_all(found)) == 3
@@ -104,7 +104,7 @@ def test_a_damaged_meta_properties_takes_its_directory_offline(paths: list[Path]
 def test_without_the_metadata_directory_there_is_no_start(paths: list[Path], disk: SimulatedDisk) -> None:
     disk.fail(path_prefix=paths[0])
     with pytest.raises(KafkaStorageError, match=r"cannot start without its metadata log: could not open .*meta"):
-        LogManager.open(paths, None, 1, files=disk)
+        LedLogs.open(paths, None, 1, files=disk)
     disk.heal()
     open_and_close(paths)
 
@@ -113,12 +113,12 @@ def test_a_directory_that_is_given_twice_is_refused(paths: list[Path], tmp_path:
     (tmp_path / "link").symlink_to(paths[1])
     for again in (paths[1], tmp_path / "link"):
         with pytest.raises(KafkaStorageError, match=r"is given twice in log.dirs"):
-            LogManager.open([*paths, again], None, 1)
+            LedLogs.open([*paths, again], None, 1)
 
 
 def test_no_directory_at_all_is_refused() -> None:
     with pytest.raises(KafkaStorageError, match="at least one data directory"):
-        LogManager.open([], None, 1)
+        LedLogs.open([], None, 1)
 
 
 @pytest.mark.parametrize("index", [0, 1])
@@ -126,7 +126,7 @@ def test_a_directory_without_meta_properties_beside_used_ones_is_refused(paths: 
     # An unmounted disk looks like that.
     shutil.rmtree(paths[index])
     with pytest.raises(KafkaStorageError, match=f"no meta.properties in {paths[index]}.*is its disk mounted"):
-        LogManager.open(paths, None, 1)
+        LedLogs.open(paths, None, 1)
     assert not (paths[index] / "meta.properties").exists()
     # The way out that the message names.
     shutil.copy(paths[2] / "meta.properties", paths[index])
@@ -138,7 +138,7 @@ def test_a_formatting_that_was_interrupted_continues(tmp_path: Path, disk: Simul
     paths = [tmp_path / name for name in ("meta", "one", "two")]
     disk.fail(path_prefix=paths[0] / "meta.properties")
     with pytest.raises(KafkaStorageError, match="cannot start without its metadata log"):
-        LogManager.open(paths, None, 1, files=disk)
+        LedLogs.open(paths, None, 1, files=disk)
     disk.heal()
     assert (paths[1] / "meta.properties").exists()
     manager = open_and_close(paths, disk)
@@ -148,7 +148,7 @@ def test_a_formatting_that_was_interrupted_continues(tmp_path: Path, disk: Simul
 def test_two_directories_with_the_same_id_are_refused(paths: list[Path]) -> None:
     shutil.copy(paths[1] / "meta.properties", paths[2] / "meta.properties")
     with pytest.raises(KafkaStorageError, match=r"one and .*two have the same directory.id"):
-        LogManager.open(paths, None, 1)
+        LedLogs.open(paths, None, 1)
 
 
 def test_a_reserved_id_is_refused(paths: list[Path]) -> None:
@@ -156,7 +156,7 @@ def test_a_reserved_id_is_refused(paths: list[Path]) -> None:
     with open(paths[1] / "meta.properties", "a") as properties:
         properties.write("directory.id=AAAAAAAAAAAAAAAAAAAAAQ\n")
     with pytest.raises(KafkaStorageError, match="which is reserved"):
-        LogManager.open(paths, None, 1)
+        LedLogs.open(paths, None, 1)
 
 
 def test_a_directory_of_another_cluster_or_node_is_refused(paths: list[Path]) -> None:
@@ -164,19 +164,19 @@ def test_a_directory_of_another_cluster_or_node_is_refused(paths: list[Path]) ->
     text = properties.read_text()
     properties.write_text(text.replace("cluster.id=cluster", "cluster.id=other"))
     with pytest.raises(InconsistentClusterIdError, match="two belongs to the cluster other"):
-        LogManager.open(paths, None, 1)
+        LedLogs.open(paths, None, 1)
     properties.write_text(text.replace("node.id=1", "node.id=2"))
     with pytest.raises(InconsistentClusterIdError, match="two belongs to node 2"):
-        LogManager.open(paths, None, 1)
+        LedLogs.open(paths, None, 1)
 
 
 def test_a_metadata_log_in_another_directory_is_refused(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("meta", "one")]
-    manager = LogManager.open(paths, None, 1)
+    manager = LedLogs.open(paths, None, 1)
     manager.create("__cluster_metadata", 0, uuid.UUID(int=1))
     manager.close()
     with pytest.raises(KafkaStorageError, match=r"there is a metadata log in .*meta, but it is looked for in .*one"):
-        LogManager.open(paths[::-1], None, 1)
+        LedLogs.open(paths[::-1], None, 1)
 
 
 # Two logs of one partition
@@ -190,21 +190,21 @@ def doubled(paths: list[Path]) -> list[Path]:
 
 
 def test_of_two_logs_the_one_is_kept_that_the_metadata_names(doubled: list[Path]) -> None:
-    manager = LogManager.open(doubled, None, 1)
+    manager = LedLogs.open(doubled, None, 1)
     wanted = manager.directories[2]
     manager.settle(lambda log: wanted.directory_id)
     assert manager.directory_of("orders", 1) is wanted
     assert manager.get(TOPIC_ID, 1) is wanted.logs["orders", 1]
     assert [entry.name.split(".")[0] for entry in doubled[1].glob("*-stray")] == ["orders-1"]
     manager.close()
-    again = LogManager.open(doubled, None, 1)
+    again = LedLogs.open(doubled, None, 1)
     assert again.directory_of("orders", 1) is again.directories[2]
     again.close()
 
 
 def test_of_two_logs_the_longer_one_is_kept_whatever_the_metadata_names(doubled: list[Path]) -> None:
     # A promotion failed half-way, and the old log was written further.
-    manager = LogManager.open(doubled, None, 1)
+    manager = LedLogs.open(doubled, None, 1)
     longer, named = manager.directories[1:]
     append(longer.logs["orders", 1])
     manager.settle(lambda log: named.directory_id if log.partition == 1 else manager.directories[0].directory_id)
@@ -214,14 +214,14 @@ def test_of_two_logs_the_longer_one_is_kept_whatever_the_metadata_names(doubled:
 
 
 def test_two_logs_of_which_the_metadata_names_none_are_refused(doubled: list[Path]) -> None:
-    manager = LogManager.open(doubled, None, 1)
+    manager = LedLogs.open(doubled, None, 1)
     with pytest.raises(KafkaStorageError, match=r"there are two logs of it, in .*one and in .*two"):
         manager.settle(lambda log: manager.directories[0].directory_id)
     manager.abandon()
 
 
 def test_logs_of_partitions_the_broker_does_not_have_are_set_aside(paths: list[Path]) -> None:
-    manager = LogManager.open(paths, None, 1)
+    manager = LedLogs.open(paths, None, 1)
     manager.settle(lambda log: None if log.partition == 1 else manager.directories[log.partition].directory_id)
     assert sorted(log.partition for log in manager.logs()) == [0, 2]
     (stray,) = paths[1].glob("*-stray")
@@ -257,5 +257,5 @@ class InterruptedFiles(Files):
 
 def test_an_interrupted_start_releases_the_directories(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        LogManager.open([tmp_path], "cluster", 1, files=InterruptedFiles())
+        LedLogs.open([tmp_path], "cluster", 1, files=InterruptedFiles())
     open_and_close([tmp_path])

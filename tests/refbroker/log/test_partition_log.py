@@ -67,7 +67,7 @@ def test_a_read_at_the_end_is_empty_and_outside_is_an_error(log: PartitionLog) -
 
 
 def test_readers_see_what_is_below_the_high_watermark(log: PartitionLog) -> None:
-    log.high_watermark_follows_end = False
+    log.on_append.clear()
     for _ in range(4):
         append(log, 2)
     assert (log.log_end_offset, log.high_watermark) == (8, 0)

@@ -19,7 +19,7 @@ from kclient.records import ABORT, COMMIT, BatchBuilder, control_batch, read_bat
 from refbroker.log import LogConfig, LogManager, Origin, PartitionLog, spare_files
 from refbroker.runtime.clock import Clock
 from refbroker.testing.simulated_disk import SimulatedDisk
-from tests.support.stores import START_MS, TOPIC_ID
+from tests.support.stores import START_MS, TOPIC_ID, LedLogs
 
 FAILURES = int(os.environ.get("KCLIENT_POWER_FAILURES", "60"))
 FAILURES_PER_LOG = 6
@@ -92,7 +92,7 @@ class Trial:
         self.log: PartitionLog
 
     def open(self) -> None:
-        self.manager = LogManager.open(
+        self.manager = LedLogs.open(
             [self.path], "cluster", 1, CONFIG, clock=self.clock, files=self.disk, rng=random.Random(1)
         )
         self.log = self.manager.get("orders", 0) or self.manager.create("orders", 0, TOPIC_ID, CONFIG)

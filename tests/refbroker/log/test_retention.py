@@ -144,7 +144,7 @@ def test_the_oldest_go_while_what_is_over_the_limit_covers_a_whole_segment(store
 
 def test_nothing_beyond_the_high_watermark_goes(store: Store) -> None:
     log = store.log(dataclasses.replace(SMALL, retention_bytes=0))
-    log.high_watermark_follows_end = False
+    log.on_append.clear()
     segments_of(log, 3)
     log.update_high_watermark(19)
     assert delete_old_segments(log, START_MS) == 1

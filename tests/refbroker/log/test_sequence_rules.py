@@ -242,7 +242,7 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten(store: Store) -> N
 
 
 def test_the_last_stable_offset_waits_for_the_end_of_a_transaction_on_all_replicas(log: PartitionLog) -> None:
-    log.high_watermark_follows_end = False
+    log.on_append.clear()
     apply(log, Batch(0, verified=1))
     apply(log, Batch(1, transactional=True))
     log.update_high_watermark(2)

@@ -19,7 +19,7 @@ from refbroker.log.files import OpenFile
 from refbroker.log.spare_files import SpareFiles
 from refbroker.runtime.clock import Clock
 from refbroker.testing.simulated_disk import SimulatedDisk
-from tests.support.stores import SMALL, START_MS, TOPIC_ID, append, read_all
+from tests.support.stores import SMALL, START_MS, TOPIC_ID, LedLogs, append, read_all
 
 FEW = 4
 
@@ -77,7 +77,7 @@ def no_more_files(allowed: int = 0) -> Iterator[None]:
 def open_logs(files: Files, root: Path) -> LogManager:
     clock = Clock()
     clock.hold(START_MS)
-    return LogManager.open([root], "cluster", 1, SMALL, clock=clock, files=files, rng=random.Random(1))
+    return LedLogs.open([root], "cluster", 1, SMALL, clock=clock, files=files, rng=random.Random(1))
 
 
 def fill(log: PartitionLog, batches: int) -> None:
@@ -282,7 +282,7 @@ def test_a_log_that_could_not_be_made_is_in_no_directory(files: CountingFiles, t
     clock = Clock()
     clock.hold(START_MS)
     paths = [tmp_path / "a", tmp_path / "b"]
-    manager = LogManager.open(paths, "cluster", 1, SMALL, clock=clock, files=files, rng=random.Random(1))
+    manager = LedLogs.open(paths, "cluster", 1, SMALL, clock=clock, files=files, rng=random.Random(1))
     with out_of_files(files), pytest.raises(KafkaStorageError):
         manager.create("t", 0, TOPIC_ID)
     assert manager.online == manager.directories

@@ -1,0 +1,1 @@
+"""The replication of partitions: the roles of this broker's replicas."""

@@ -176,7 +176,7 @@ class Broker:
             return
         clock = asyncio.get_running_loop().time
         began = clock()
-        parts.delayed_fetches.close()
+        parts.cancel_waiting()
         await self.server.close()
         disconnected = clock()
         await self._stop_work()
@@ -199,7 +199,7 @@ class Broker:
         """Drop everything as a crash would: nothing is flushed or written afterwards."""
         await self.server.stop_accepting()
         self.server.abort()
-        self.parts.delayed_fetches.close()
+        self.parts.cancel_waiting()
         await self._stop_work()
         self.parts.logs.abandon()
 

@@ -46,6 +46,7 @@ from refbroker.metadata.replica import MetadataReplica
 from refbroker.metadata.tokens import DelegationTokens
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.quotas.client_quotas import ClientQuotas
+from refbroker.replication.delayed_produce import DelayedProduces
 from refbroker.replication.manager import ReplicaManager
 from refbroker.runtime.addresses import NameLookups
 from refbroker.runtime.clock import Clock
@@ -72,6 +73,7 @@ class BrokerParts:
         producer_ids: gives new producer ids.
         topic_creation: creates topics on behalf of the broker.
         sessions, delayed_fetches: the fetch sessions, and the Fetch requests that wait.
+        delayed_produces: the Produce requests that wait for replicas.
         directory_events: records changes of the data directories in the metadata.
         groups, transactions: the coordinators.
         markers: writes the markers of transactions.
@@ -100,6 +102,7 @@ class BrokerParts:
     topic_creation: AutoTopicCreation
     sessions: FetchSessions
     delayed_fetches: DelayedFetches
+    delayed_produces: DelayedProduces
     directory_events: DirectoryEvents
     groups: GroupCoordinator
     transactions: TransactionCoordinator
@@ -121,6 +124,11 @@ class BrokerParts:
     def broker_epoch(self) -> int:
         """The epoch of this start of the broker."""
         return self.image.brokers[self.node_id].broker_epoch
+
+    def cancel_waiting(self) -> None:
+        """Cancel the requests that wait, without responses."""
+        self.delayed_fetches.close()
+        self.delayed_produces.close()
 
     def close_coordinators(self) -> None:
         """Release the coordinators' state; requests that wait for it are answered."""
@@ -188,14 +196,19 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
     partitions = Partitions(image, logs, config)
     client = DirectControllerClient(controller)
     producer_ids = ProducerIds(client, image, config.node_id)
-    delayed_fetches = DelayedFetches(loop)
-    replicas = ReplicaManager(image, logs, config.node_id, delayed_fetches.wake)
+    delayed_fetches, delayed_produces = DelayedFetches(loop), DelayedProduces(loop, partitions)
+
+    def wake(log: PartitionLog) -> None:
+        delayed_fetches.wake(log)
+        delayed_produces.check(log)
+
+    replicas = ReplicaManager(image, logs, config.node_id, wake)
 
     def log_replaced(log: PartitionLog) -> None:
         replicas.log_replaced(log)
-        delayed_fetches.wake(log)
+        wake(log)
 
-    directory_events = DirectoryEvents(logs, controller, config.node_id, delayed_fetches.wake, fail)
+    directory_events = DirectoryEvents(logs, controller, config.node_id, wake, fail)
     moves = ReplicaMoves(
         logs,
         cleaner,
@@ -227,6 +240,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         topic_creation=topic_creation,
         sessions=FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"), rng),
         delayed_fetches=delayed_fetches,
+        delayed_produces=delayed_produces,
         directory_events=directory_events,
         groups=groups,
         transactions=transactions,
@@ -247,6 +261,7 @@ def _load(parts: BrokerParts, files: Files) -> None:
     def log_deleted(log: PartitionLog) -> None:
         parts.moves.cancel(log.topic, log.partition)
         parts.delayed_fetches.wake(log)
+        parts.delayed_produces.check(log)
         parts.metrics.topics.remove(log.topic)
 
     publisher = Publisher(image, parts.logs, parts.config, log_deleted)

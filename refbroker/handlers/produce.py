@@ -1,9 +1,11 @@
 """Produce (0), versions 3 to 13: appends record batches to partitions.
 
 Each partition has its own result, with its error, the refused records and a message. With acks 0 there is no response;
-an error closes the connection, as in Kafka. Acks 1 and -1 (all) have the same effect, because there is a single
-replica, except that -1 is NOT_ENOUGH_REPLICAS if fewer replicas are in sync than `min.insync.replicas` requires and
-than exist. Other numbers are INVALID_REQUIRED_ACKS. The log checks the sequences of idempotent producers. zstd is
+an error closes the connection, as in Kafka. Acks 1 is answered when the records are appended, -1 (all) when the high
+watermark has passed them, which with a single replica in sync is at the same time, or with REQUEST_TIMED_OUT after
+`timeout_ms` (`refbroker.replication.delayed_produce`). If fewer replicas are in sync than `min.insync.replicas`
+requires and than exist, -1 is NOT_ENOUGH_REPLICAS before the append, and NOT_ENOUGH_REPLICAS_AFTER_APPEND after it.
+Other numbers are INVALID_REQUIRED_ACKS. The log checks the sequences of idempotent producers. zstd is
 UNSUPPORTED_COMPRESSION_TYPE before version 7. Version 13 has topic ids. Internal topics are INVALID_TOPIC_EXCEPTION for
 all clients but one.
 
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -55,6 +58,7 @@ from refbroker.handlers.services import ProduceServices
 from refbroker.log import RejectedRecordsError, RejectedTimestampsError
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.metadata.partitions import LocalPartition
+from refbroker.replication.delayed_produce import AwaitedAppend
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
@@ -102,7 +106,7 @@ class Transaction(NamedTuple):
     sequences: dict[TopicPartitionKey, int]
 
 
-def handle(context: Context[ProduceServices], request: ProduceRequest) -> Reply | asyncio.Task[Reply]:
+def handle(context: Context[ProduceServices], request: ProduceRequest) -> Reply | asyncio.Future[Reply]:
     """Carry out a Produce request.
 
     Raises:
@@ -227,7 +231,8 @@ async def _verify_again(
     while True:
         unverified = _verify(context, transaction)
         if not _has_to_wait(unverified) or loop.time() >= deadline:
-            return _store(context, request, refusals, unverified)
+            stored = _store(context, request, refusals, unverified)
+            return await stored if isinstance(stored, asyncio.Future) else stored
         await asyncio.sleep(backoff)
 
 
@@ -240,12 +245,13 @@ def _topic_key(context: Context[ProduceServices], topic: ProduceRequest.TopicPro
 
 def _store(
     context: Context[ProduceServices], request: ProduceRequest, refusals: Refusals, unverified: Unverified
-) -> Reply:
+) -> Reply | asyncio.Future[Reply]:
     broker = context.broker
     wanted = context.version >= FIRST_WITH_LEADER_HINTS
     hints = LeaderHints(broker.image, context.connection.listener, ProduceResponse.NodeEndpoint, wanted=wanted)
     now = broker.clock()
-    failure: KafkaError | None = None
+    failures: list[KafkaError] = []
+    appends: list[AwaitedAppend] = []
     responses = []
     for topic in request.topic_data:
         name = _topic_key(context, topic)
@@ -257,9 +263,13 @@ def _store(
                 if refusal is not None:
                     raise refusal
                 found = _find(context, request.acks, name, partition, unverified)
-                results.append(_append(context, request.acks, found, partition, now))
+                result, last_offset = _append(context, request.acks, found, partition, now)
+                if request.acks == ALL_REPLICAS and found.log.high_watermark <= last_offset:
+                    complete = partial(_complete, context, hints, failures, found.topic, result)
+                    appends.append(AwaitedAppend(found.log, last_offset + 1, complete))
+                results.append(result)
             except KafkaError as error:
-                failure = error
+                failures.append(error)
                 result = _failed(context, name, partition.index, error, hints)
                 if found is not None:
                     _count_failure(context, found.topic, error, partition)
@@ -273,11 +283,21 @@ def _store(
                 )
             )
     if request.acks == 0:
-        if failure is not None:
-            raise CloseConnectionError(f"records sent with acks=0 could not be stored: {failure}")
+        if failures:
+            raise CloseConnectionError(f"records sent with acks=0 could not be stored: {failures[-1]}")
         return None
+    if appends:
+        return broker.delayed_produces.wait(
+            appends, request.timeout_ms, lambda: _response(responses, hints, failed=bool(failures))
+        )
+    return _response(responses, hints, failed=bool(failures))
+
+
+def _response(
+    responses: list[ProduceResponse.TopicProduceResponse], hints: LeaderHints, *, failed: bool
+) -> ProduceResponse | ErrorFree:
     response = ProduceResponse(responses=responses, node_endpoints=hints.endpoints())
-    return ErrorFree(response) if failure is None else response
+    return response if failed else ErrorFree(response)
 
 
 def _refuse(context: Context[ProduceServices], request: ProduceRequest, error: KafkaError) -> ProduceResponse:
@@ -336,19 +356,36 @@ def _append(
     found: LocalPartition,
     wanted: ProduceRequest.PartitionProduceData,
     now: int,
-) -> PartitionResult:
+) -> tuple[PartitionResult, int]:
+    """Append to a partition; return its result, and the offset of the last record."""
     assert wanted.records is not None
     if acks == ALL_REPLICAS:
         context.broker.partitions.check_in_sync(found)
     # Transactional partitions that could not be verified were refused before.
     stored = found.log.append(wanted.records, leader_epoch=found.state.leader_epoch, now_ms=now, verified=True)
     context.broker.metrics.stored((found.topic, stored.last_offset - stored.base_offset + 1, len(wanted.records)))
-    return PartitionResult(
+    result = PartitionResult(
         index=wanted.index,
         base_offset=stored.base_offset,
         log_append_time_ms=stored.log_append_time_ms,
         log_start_offset=stored.log_start_offset,
     )
+    return result, stored.last_offset
+
+
+def _complete(
+    context: Context[ProduceServices],
+    hints: LeaderHints,
+    failures: list[KafkaError],
+    topic: str,
+    result: PartitionResult,
+    error: KafkaError | None,
+) -> None:
+    """Set the result of a partition when its records are replicated, or cannot be."""
+    if error is not None:
+        failures.append(error)
+        result.error_code = code_of(error)
+        _add_leader(context, topic, result, error, hints)
 
 
 def _count_failure(
@@ -376,7 +413,13 @@ def _failed(
         ]
     elif isinstance(error, InvalidRecordError | NotInTransactionError | UnableToVerifyError):
         result.error_message = error.message
-    leader = hints.add(error, context.broker.image.partition(topic, partition))
+    _add_leader(context, topic, result, error, hints)
+    return result
+
+
+def _add_leader(
+    context: Context[ProduceServices], topic: str | UUID, result: PartitionResult, error: KafkaError, hints: LeaderHints
+) -> None:
+    leader = hints.add(error, context.broker.image.partition(topic, result.index))
     if leader is not None:
         result.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
-    return result

@@ -29,6 +29,7 @@ from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.partitions import Partitions
 from refbroker.metadata.tokens import DelegationTokens
 from refbroker.metrics.counters import BrokerMetrics
+from refbroker.replication.delayed_produce import DelayedProduces
 from refbroker.runtime.addresses import NameLookups
 from refbroker.runtime.clock import Clock
 from refbroker.security.authorizer import Authorizer
@@ -124,6 +125,10 @@ class PartitionServices(MetadataServices, Protocol):
 
 class ProduceServices(PartitionServices, Protocol):
     """The parts for Produce."""
+
+    @property
+    def delayed_produces(self) -> DelayedProduces:
+        """The requests that wait for replicas."""
 
     @property
     def clock(self) -> Clock:

@@ -1,1 +1,1 @@
-"""The replication of partitions: the roles of this broker's replicas."""
+"""The replication of partitions: the roles of this broker's replicas, and what waits for their high watermarks."""

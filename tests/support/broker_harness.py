@@ -83,7 +83,7 @@ class Harness:
         await turns()
 
     def close(self) -> None:
-        self.broker.delayed_fetches.close()
+        self.broker.cancel_waiting()
         self._forget()
         self.broker.logs.abandon()
 

@@ -19,7 +19,7 @@ from refbroker.controller.change import Change
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.image import TOPIC_RESOURCE
-from refbroker.metadata.partition_changes import plan_cancellation, plan_move
+from refbroker.controller.partition_changes import plan_cancellation, plan_move
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import ALTER_CLUSTER
 from refbroker.settings.effective import topic_texts

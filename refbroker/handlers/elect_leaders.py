@@ -15,7 +15,7 @@ from kclient.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLe
 from refbroker.controller.change import Change
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
-from refbroker.metadata.partition_changes import Election, plan_election
+from refbroker.controller.partition_changes import Election, plan_election
 from refbroker.runtime.error_codes import NONE, code_of
 from refbroker.security.permissions import ALTER_CLUSTER
 

@@ -15,7 +15,7 @@ from kclient.protocol.messages.list_partition_reassignments import (
 )
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
-from refbroker.metadata.partition_changes import is_moving
+from refbroker.controller.partition_changes import is_moving
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import DESCRIBE_CLUSTER
 

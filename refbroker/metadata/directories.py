@@ -25,6 +25,8 @@ UNASSIGNED = UUID(int=1)
 """Not assigned yet."""
 LOST = UUID(int=2)
 """In an offline directory, whichever it is."""
+LAST_RESERVED = UUID(int=99)
+"""Ids up to this one are no directories."""
 
 NO_LEADER = -1
 

@@ -23,8 +23,12 @@ from kclient.protocol.messages.records.metadata_log import (
 )
 from kclient.records import BatchBuilder
 from refbroker.config import BrokerConfig
+from refbroker.controller.balance import BalancePlan, plan_preferred_leaders, plan_unclean_leaders
 from refbroker.controller.change import Change
+from refbroker.controller.cluster import Cluster
 from refbroker.controller.controller import Controller
+from refbroker.controller.heartbeats import fence_expired
+from refbroker.controller.liveness import Liveness
 from refbroker.log import Files
 from refbroker.log.files import storage_errors
 from refbroker.metadata.control_records import VoterSet, control_batch
@@ -50,6 +54,7 @@ class ActiveController(Controller):
 
     Attributes:
         epoch: the leader epoch of this controller.
+        liveness: the sessions of brokers.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class ActiveController(Controller):
         self.epoch = 0
         self._replica = replica
         self._clock = clock
+        self.liveness = Liveness(replica.image, config.integer("broker.session.timeout.ms"), clock())
 
     @property
     def end_offset(self) -> int:
@@ -127,8 +133,16 @@ class ActiveController(Controller):
             first += self.voters.records()
         self._replica.append(control_batch(first, self._clock()), self.epoch, (), first)
         self._replica.advance(self.end_offset)
+        self.cluster.index.load()
+        self.liveness.load(self._clock())
+        # First, because other listeners may look up what the change has led to.
+        self._replica.listeners.insert(0, self._follow)
         if self._replica.in_transaction:
             self.append([AbortTransactionRecord(reason="the broker stopped before the transaction was complete")])
+
+    def _follow(self, records: Sequence[Message]) -> None:
+        self.cluster.index.follow(records)
+        self.liveness.follow(records)
 
     def append(self, records: Sequence[Message]) -> None:
         """Store records atomically, and replay them.
@@ -160,3 +174,43 @@ class ActiveController(Controller):
         """
         self.append(change.records)
         return change.respond()
+
+    # Work at intervals
+
+    def fence_expired(self) -> None:
+        """Fence the brokers whose sessions have expired.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        now = self._clock()
+        own = self.image.brokers.get(self.node_id)
+        if own is not None:
+            # A broker in this process needs no heartbeat to be alive.
+            self.liveness.contact(self.node_id, own.broker_epoch, now)
+        while (records := fence_expired(self.cluster, self.liveness, now)) is not None:
+            self.append(records)
+
+    def balance_leaders(self) -> None:
+        """Elect the preferred leaders that can lead again, if `auto.leader.rebalance.enable` is set.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        if self.config.boolean("auto.leader.rebalance.enable"):
+            self._carry_out(plan_preferred_leaders)
+
+    def elect_unclean_leaders(self) -> None:
+        """Elect leaders for partitions without one, where the topic allows replicas that are not in sync.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        self._carry_out(plan_unclean_leaders)
+
+    def _carry_out(self, plan: Callable[[Cluster], BalancePlan]) -> None:
+        while True:
+            records, has_more = plan(self.cluster)
+            self.append(records)
+            if not has_more:
+                break

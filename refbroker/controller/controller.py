@@ -9,6 +9,8 @@ import random
 import uuid
 
 from refbroker.config import BrokerConfig
+from refbroker.controller.cluster import Cluster, EffectiveTopicRules
+from refbroker.controller.partition_index import PartitionIndex
 from refbroker.log import Files
 from refbroker.log.checkpoints import random_uuid
 from refbroker.metadata.image import ClusterImage
@@ -22,7 +24,10 @@ class Controller:
         image: the state of the cluster.
         config: the node's settings.
         files: the node's disk, which limits the number of open files and therefore of partitions.
-        rng: for ids.
+        rng: for ids, and for the placement of partitions.
+
+    Attributes:
+        cluster: what plans of partitions and brokers read.
     """
 
     def __init__(self, image: ClusterImage, config: BrokerConfig, files: Files, rng: random.Random) -> None:
@@ -30,6 +35,7 @@ class Controller:
         self.config = config
         self.files = files
         self.rng = rng
+        self.cluster = Cluster(image, PartitionIndex(image), EffectiveTopicRules(image, config))
 
     @property
     def node_id(self) -> int:

@@ -1,7 +1,7 @@
 """New topics and partitions: the records of the change, or the error.
 
 Checks and messages are those of Kafka's controller (names, counts, replication factors, manual assignments, settings).
-One node has every replica. Not implemented: policies for creating topics.
+Elsewhere: on which brokers partitions are placed (`placement`). Not implemented: policies for creating topics.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from kclient.errors import (
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord, TopicRecord
 from refbroker.controller.controller import Controller
+from refbroker.controller.placement import check_assignment, place, usable_brokers
 from refbroker.log.log_dir import METADATA_TOPIC
-from refbroker.metadata.directories import default_directory, takes_new_partitions
 from refbroker.metadata.image import TOPIC_RESOURCE, ClusterImage
 from refbroker.runtime.file_limit import file_limit
 from refbroker.settings.cross_checks import check_topic
@@ -154,10 +154,10 @@ def plan_partitions(
     if count - present > MOST_PARTITIONS:
         raise PolicyViolationError("Unable to perform excessively large batch operation.")
     if assignments is None:
-        placed = [_place(controller, replication_factor)] * (count - present)
+        placed = _place(controller, count - present, replication_factor)
     else:
         placed = [
-            _check_placed(controller.image, number, replicas, replication_factor)
+            check_assignment(controller.image, number, replicas, replication_factor)
             for number, replicas in enumerate(assignments, present)
         ]
     _check_room(count - present, room)
@@ -179,10 +179,10 @@ def partition_records(
     controller: Controller, topic_id: UUID, first: int, assignments: Sequence[Sequence[int]]
 ) -> list[Message]:
     """Return the records of new partitions, numbered from `first` on."""
-    image = controller.image
+    cluster = controller.cluster
     records: list[Message] = []
     for number, replicas in enumerate(assignments, first):
-        in_sync = [node for node in replicas if image.brokers[node].is_active]
+        in_sync = [node for node in replicas if cluster.is_active(node)]
         records.append(
             PartitionRecord(
                 partition_id=number,
@@ -192,7 +192,7 @@ def partition_records(
                 leader=in_sync[0],
                 leader_epoch=0,
                 partition_epoch=0,
-                directories=[default_directory(image, replica) for replica in replicas],
+                directories=[cluster.default_directory(replica) for replica in replicas],
             )
         )
     return records
@@ -250,7 +250,7 @@ def _assign(controller: Controller, topic: NewTopic) -> list[list[int]]:
     if replicas == BROKERS_CHOICE:
         replicas = controller.config.integer("default.replication.factor")
     try:
-        return [_place(controller, replicas)] * partitions
+        return _place(controller, partitions, replicas)
     except InvalidReplicationFactorError as error:
         raise InvalidReplicationFactorError(
             f"Unable to replicate the partition {replicas} time(s): {error.message}"
@@ -270,71 +270,15 @@ def _assign_by_hand(image: ClusterImage, topic: NewTopic) -> list[list[int]]:
     for number, replicas in topic.assignments:
         if number in placed:
             raise InvalidReplicaAssignmentError(f"Found multiple manual partition assignments for partition {number}")
-        placed[number] = _check_placed(image, number, replicas, replication_factor)
+        placed[number] = check_assignment(image, number, replicas, replication_factor)
         replication_factor = len(replicas)
     if sorted(placed) != list(range(len(placed))):
         raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
     return [placed[number] for number in range(len(placed))]
 
 
-def _place(controller: Controller, replicas: int) -> list[int]:
-    registered = controller.image.brokers
-    # Fenced brokers come last, if another one can be the leader.
-    brokers = sorted(
-        (node for node, one in registered.items() if takes_new_partitions(one.record)),
-        key=lambda node: (registered[node].fenced, node),
-    )
-    if not brokers or registered[brokers[0]].fenced:
-        raise InvalidReplicationFactorError(
-            "All brokers are currently fenced, or have all their log directories cordoned."
-        )
-    if replicas > len(brokers):
-        raise InvalidReplicationFactorError(
-            f"The target replication factor of {replicas} cannot be reached because only {len(brokers)} "
-            "broker(s) are registered or some brokers have all their log directories cordoned."
-        )
-    return brokers[:replicas]
-
-
-def check_replicas(image: ClusterImage, replicas: Sequence[int], replication_factor: int | None = None) -> list[int]:
-    """Check the replicas of a partition.
-
-    Parameters:
-        replication_factor: the required number of replicas; None for any.
-
-    Raises:
-        InvalidReplicaAssignmentError: a broker does not exist or occurs twice, or the list is empty or has another
-            length.
-    """
-    if not replicas:
-        raise InvalidReplicaAssignmentError("The manual partition assignment includes an empty replica list.")
-    previous = None
-    for broker in sorted(replicas):
-        if broker not in image.brokers:
-            raise InvalidReplicaAssignmentError(
-                f"The manual partition assignment includes broker {broker}, but no such broker is registered."
-            )
-        if broker == previous:
-            raise InvalidReplicaAssignmentError(
-                f"The manual partition assignment includes the broker {broker} more than once."
-            )
-        previous = broker
-    if replication_factor is not None and len(replicas) != replication_factor:
-        raise InvalidReplicaAssignmentError(
-            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
-            f"consistent with previous partitions, which have {replication_factor} replica(s)."
-        )
-    return list(replicas)
-
-
-def _check_placed(
-    image: ClusterImage, number: int, replicas: Sequence[int], replication_factor: int | None
-) -> list[int]:
-    """Check the replicas of a new partition, one of which must be able to be the leader."""
-    checked = check_replicas(image, replicas, replication_factor)
-    if not any(image.brokers[node].is_active for node in checked):
-        raise InvalidReplicaAssignmentError(
-            f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
-            "controlled shutdown."
-        )
-    return checked
+def _place(controller: Controller, partitions: int, replicas: int) -> list[list[int]]:
+    placed = place(usable_brokers(controller.image), partitions, replicas, controller.rng)
+    if not all(any(map(controller.cluster.is_active, nodes)) for nodes in placed):
+        raise InvalidReplicationFactorError("All brokers are currently fenced or in controlled shutdown.")
+    return placed

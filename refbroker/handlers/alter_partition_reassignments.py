@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments (45), versions 0 and 1: moves partitions to other brokers, or cancels moves (KIP-455).
+"""AlterPartitionReassignments (45), versions 0 and 1: reassigns partitions to brokers, or cancels that (KIP-455).
 
-Each partition has its own result. On one node, a move to this broker completes immediately, other brokers are
-INVALID_REPLICA_ASSIGNMENT, and there is nothing to cancel (NO_REASSIGNMENT_IN_PROGRESS). Partitions of a cluster that
-had more nodes may have replicas to move. Version 1 can keep the number of replicas (KIP-860).
+Each partition has its own result. The response is sent when the reassignment has begun; it is complete when the new
+replicas are in sync. Version 1 can keep the number of replicas (KIP-860). Elsewhere: the stages and the checks
+(`refbroker.controller.reassignments`).
 
 Permissions: ALTER on the cluster.
 """
@@ -16,13 +16,11 @@ from kclient.protocol.messages.alter_partition_reassignments import (
 )
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
 from refbroker.controller.change import Change
+from refbroker.controller.reassignments import plan_cancellation, plan_reassignment
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
-from refbroker.metadata.image import TOPIC_RESOURCE
-from refbroker.controller.partition_changes import plan_cancellation, plan_move
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import ALTER_CLUSTER
-from refbroker.settings.effective import topic_texts
 
 Wanted = AlterPartitionReassignmentsRequest.ReassignablePartition
 Result = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
@@ -80,9 +78,7 @@ def _refused(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> 
 def _plan(
     context: Context[ControllerServices], name: str, wanted: Wanted, *, may_change_count: bool
 ) -> PartitionChangeRecord | None:
-    image = context.broker.image
-    if wanted.replicas is not None:
-        return plan_move(image, name, wanted.partition_index, wanted.replicas, may_change_count=may_change_count)
-    values = topic_texts(image.config(TOPIC_RESOURCE, name), context.broker.config.layers)
-    unclean = values["unclean.leader.election.enable"] == "true"
-    return plan_cancellation(image, name, wanted.partition_index, may_elect_unclean=unclean)
+    cluster, number = context.broker.controller.cluster, wanted.partition_index
+    if wanted.replicas is None:
+        return plan_cancellation(cluster, name, number)
+    return plan_reassignment(cluster, name, number, wanted.replicas, may_change_count=may_change_count)

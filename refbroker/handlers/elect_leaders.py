@@ -13,9 +13,10 @@ from kclient.errors import ElectionNotNeededError, InvalidRequestError, KafkaErr
 from kclient.protocol import Message
 from kclient.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from refbroker.controller.change import Change
+from refbroker.controller.elections import plan_election
+from refbroker.controller.partition_changes import Election
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
-from refbroker.controller.partition_changes import Election, plan_election
 from refbroker.runtime.error_codes import NONE, code_of
 from refbroker.security.permissions import ALTER_CLUSTER
 
@@ -49,7 +50,7 @@ def handle(context: Context[ControllerServices], request: ElectLeadersRequest) -
         for number in numbers:
             answer = Partition(partition_id=number, error_message=None)
             try:
-                records.append(plan_election(image, name, number, election))
+                records.append(plan_election(context.broker.controller.cluster, name, number, election))
             except KafkaError as error:
                 if everything and isinstance(error, ElectionNotNeededError):
                     continue

@@ -13,9 +13,9 @@ from kclient.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from refbroker.controller.reassignments import is_reassigning
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import MetadataServices
-from refbroker.controller.partition_changes import is_moving
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import DESCRIBE_CLUSTER
 
@@ -39,7 +39,9 @@ def handle(
     response = ListPartitionReassignmentsResponse(error_message=None)
     for name, numbers in wanted:
         partitions = topics[name].partitions if name in topics else {}
-        moving = [partitions[number] for number in numbers if number in partitions and is_moving(partitions[number])]
+        moving = [
+            partitions[number] for number in numbers if number in partitions and is_reassigning(partitions[number])
+        ]
         if moving:
             response.topics.append(
                 Topic(

@@ -18,6 +18,7 @@ from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord
 from refbroker.metadata.image import KRAFT_VERSION, ClusterImage
 from refbroker.metadata.versions import LATEST, METADATA_VERSION, OLDEST, metadata_changes_between
 
+ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 
@@ -42,7 +43,7 @@ class FeatureLevel(NamedTuple):
 
 
 KAFKA_FEATURES: dict[str, tuple[FeatureLevel, ...]] = {
-    "eligible.leader.replicas.version": (FeatureLevel(26, 23),),
+    ELIGIBLE_LEADER_REPLICAS_VERSION: (FeatureLevel(26, 23),),
     "group.version": (FeatureLevel(22, 7),),
     KRAFT_VERSION: (FeatureLevel(21, 21),),
     "share.version": (FeatureLevel(28, 7),),

@@ -93,7 +93,8 @@ async def test_an_eligible_leader_is_equal_to_one_in_sync_when_none_is(harness: 
     change(harness, topic_id, isr=[], leader=NO_LEADER, eligible_leader_replicas=[2, 1])
     assert elect(harness, PREFERRED, {"t": [0]}) == {("t", 0): OK}
     found = state(harness)
-    assert (found.leader, found.isr, found.eligible_leader_replicas) == (1, [1], [2])
+    # Without the feature, no replica stays eligible.
+    assert (found.leader, found.isr, found.eligible_leader_replicas) == (1, [1], [])
     assert found.leader_recovery_state == 0
 
 

@@ -34,6 +34,7 @@ from refbroker.server.sasl import sasl_listeners
 from refbroker.server.server import Server
 from refbroker.server.tls import tls_listeners
 from refbroker.settings.listeners import LOOPBACK
+from refbroker.zookeeper.registry import Registry, registry_of
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ class Broker:
         self.port = ports[first.name]
         self.ports = ports
         self._ending: asyncio.Task[None] | None = None
+        self._registry: Registry | None = registry_of(parts.config, parts.image, parts.cluster_id, ports, parts.clock)
         parts.failed.add_done_callback(self._end_after_failure)
 
     @classmethod
@@ -137,6 +139,9 @@ class Broker:
         return broker
 
     async def _serve(self) -> None:
+        if self._registry is not None:
+            await self._registry.start()
+            self.parts.metadata.listeners.append(self._registry.follow)
         self.server.start()
         self.parts.metadata.listeners.append(self.server.follow)
         self.background.every("connection sweep", lambda: SWEEP_MS, self.server.sweep)
@@ -184,6 +189,8 @@ class Broker:
         try:
             parts.controller.append(departure_records(parts.image, parts.node_id))
         finally:
+            if self._registry is not None:
+                await self._registry.stop()
             parts.logs.close(parts.broker_epoch)
         ended = clock()
         logger.log(
@@ -201,6 +208,8 @@ class Broker:
         self.server.abort()
         self.parts.cancel_waiting()
         await self._stop_work()
+        if self._registry is not None:
+            await self._registry.stop()
         self.parts.logs.abandon()
 
     async def _stop_work(self) -> None:

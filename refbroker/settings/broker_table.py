@@ -1,4 +1,5 @@
-"""The settings of a broker in Kafka 4.3, one per line, in the notation of `definitions`.
+"""The settings of a broker in Kafka 4.3, one per line, in the notation of `definitions`, and the address of ZooKeeper,
+which Kafka had until 3.9.
 
 Elsewhere: their meaning (`documentation`) and effective values (`effective`).
 """
@@ -358,4 +359,7 @@ transaction.state.log.segment.bytes int 104857600 1.. A
 transaction.two.phase.commit.enable boolean false * -
 transactional.id.expiration.ms int 604800000 1.. A
 unclean.leader.election.enable boolean false * D
+zookeeper.connect string null * AI
+zookeeper.connection.timeout.ms int null 1.. AI
+zookeeper.session.timeout.ms int 18000 1.. AI
 """

@@ -178,6 +178,11 @@ _BROKER = {
     "broker.",
     "transaction.state.log.segment.bytes": "The segment.bytes of a new __transaction_state.",
     "transactional.id.expiration.ms": "How long an unused transactional id is kept, in milliseconds.",
+    "zookeeper.connect": "The servers of ZooKeeper, as HOST:PORT,HOST:PORT/FOLDER, and the folder in which the broker "
+    "shows itself and its topics.",
+    "zookeeper.connection.timeout.ms": "How long to wait for ZooKeeper at the start, in milliseconds.",
+    "zookeeper.session.timeout.ms": "The time after which a broker whose connection is lost is gone from ZooKeeper, in "
+    "milliseconds.",
 }
 
 

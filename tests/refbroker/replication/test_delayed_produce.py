@@ -130,7 +130,7 @@ async def test_deleting_the_topic_ends_the_wait(harness: Harness) -> None:
     topic_id = harness.create("t")
     harness.assign("t", OTHER, in_sync=True)
     waiting = send(harness)
-    harness.broker.metadata.append([RemoveTopicRecord(topic_id=topic_id)])
+    harness.broker.controller.append([RemoveTopicRecord(topic_id=topic_id)])
     assert results(await waiting) == [(UnknownTopicOrPartitionError.code, 0)]
 
 

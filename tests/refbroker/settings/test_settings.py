@@ -156,7 +156,7 @@ def test_an_unknown_setting_names_the_one_that_is_meant(name: str, meant: str) -
         BrokerConfig({name: "5"})
 
 
-@pytest.mark.parametrize("name", ["zookeeper.connect", "my.plugin.setting", "host.name"])
+@pytest.mark.parametrize("name", ["inter.zone.copy", "my.plugin.setting", "host.name"])
 def test_a_setting_like_no_other_gets_no_hint(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"no setting {re.escape(name)}$"):
         BrokerConfig({name: "5"})
@@ -285,7 +285,7 @@ def test_settings_of_plugins_and_of_older_kafkas_are_omitted_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "server.properties"
-    others = ("my.plugin.setting", "zookeeper.session.timeout.ms", "control.plane.listener.name")
+    others = ("my.plugin.setting", "zookeeper.max.in.flight.requests", "control.plane.listener.name")
     file.write_text("".join(f"{name}=1\n" for name in others) + "listener.name.internal.ssl.client.auth=none\n")
     with caplog.at_level(logging.WARNING):
         settings = read_properties(file)

@@ -47,11 +47,20 @@ def jars() -> Path:
     Raises:
         ToolchainMissing: java or mvn is missing, or Maven failed.
     """
+    folder = library_folder()
+    return folder if os.environ.get("KAFKA_LIB") and shutil.which("java") else fetched(POM, folder)
+
+
+def fetched(pom: Path, folder: Path) -> Path:
+    """Return a folder with the jars that a pom.xml names, fetched now if they are not there yet.
+
+    Raises:
+        ToolchainMissing: java or mvn is missing, or Maven failed.
+    """
     if shutil.which("java") is None:
         raise ToolchainMissing("java is not on this machine")
-    folder = library_folder()
     complete = folder / ".done"
-    if complete.exists() or os.environ.get("KAFKA_LIB"):
+    if complete.exists():
         return folder
     if shutil.which("mvn") is None:
         raise ToolchainMissing(f"mvn is not on this machine, and {folder} has no jars")
@@ -59,13 +68,13 @@ def jars() -> Path:
     with open(folder.parent / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not complete.exists():
-            _fetch(folder)
+            _fetch(pom, folder)
             complete.touch()
     return folder
 
 
-def _fetch(folder: Path) -> None:
-    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+def _fetch(pom: Path, folder: Path) -> None:
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DOWNLOAD, check=False

@@ -1,0 +1,1 @@
+"""ZooKeeper for tests: its nodes in memory (`tree`), and a real server (`server`)."""

@@ -53,7 +53,7 @@ def connect(zookeeper: ZooKeeperServer, folder: str) -> str:
 
 @pytest.fixture
 def value(reader: Any, folder: str) -> Callable[[str], Any]:
-    """Returns the value at a path in the cluster's folder, None if there is none."""
+    """Returns the value at a path in the cluster's folder, None without a node."""
 
     def read(path: str) -> Any:
         try:

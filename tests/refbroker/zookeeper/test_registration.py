@@ -89,7 +89,7 @@ def test_topics_have_their_replicas_leaders_and_settings(zookeeper: ZooKeeper) -
     assert not [path for path in zookeeper.nodes if "orders" in path]
 
 
-def test_topics_whose_names_begin_alike_are_told_apart(zookeeper: ZooKeeper) -> None:
+def test_topics_whose_names_begin_alike_are_distinct(zookeeper: ZooKeeper) -> None:
     _, made = joined(zookeeper)
     for name in ("orders", "orders-old"):
         made.write(name, nodes.topic_values(topic(name), {}, 1))
@@ -146,7 +146,7 @@ def test_a_killed_broker_waits_until_its_session_is_over(zookeeper: ZooKeeper) -
     assert zookeeper.nodes["/brokers/ids/1"].owner == zookeeper.nodes["/controller"].owner == tree.session_id
 
 
-def test_a_session_that_goes_on_keeps_its_nodes(zookeeper: ZooKeeper) -> None:
+def test_a_session_that_continues_keeps_its_nodes(zookeeper: ZooKeeper) -> None:
     tree, made = joined(zookeeper)
     made.join(broker(9093), NOW_MS)
     assert zookeeper.nodes["/controller"].owner == tree.session_id

@@ -14,9 +14,10 @@ from collections.abc import Collection
 from kclient.errors import KafkaError
 from kclient.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from refbroker.controller.change import Change
+from refbroker.controller.quotas import entity_of, host_names, plan_changes
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import QuotaServices
-from refbroker.metadata.quotas import Entity, entity_of, host_names, plan_changes
+from refbroker.metadata.quotas import Entity
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import ALTER_CLUSTER_CONFIGS
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from kclient.errors import InvalidUpdateVersionError
 from kclient.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from refbroker.controller.change import Change
+from refbroker.controller.features import FeatureUpdate, UpgradeType, plan_updates
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import ControllerServices
-from refbroker.metadata.features import FeatureUpdate, UpgradeType, plan_updates
 from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import ALTER_CLUSTER
 

@@ -1,22 +1,17 @@
-"""The features of the cluster: those this broker supports, and changes of finalized levels.
+"""The features of the cluster, and the levels of them that this broker supports.
 
 A feature is finalized at a level when all nodes use it. Only features with an effect in this broker are supported and
 returned to clients. A data directory of Apache Kafka may have other finalized features (`share.version`, …): they stay
-in the metadata for the time when Kafka uses the directory again, but clients do not get them. Checks and messages are
-those of Kafka's controller. Source: KIP-584, KIP-778, KIP-1022.
+in the metadata for the time when Kafka uses the directory again, but clients do not get them. Elsewhere: changes of
+finalized levels (`refbroker.controller.features`). Source: KIP-584, KIP-778, KIP-1022.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kclient.errors import InvalidUpdateVersionError
-from kclient.protocol import Message
-from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord
 from refbroker.metadata.image import KRAFT_VERSION, ClusterImage
-from refbroker.metadata.versions import LATEST, METADATA_VERSION, OLDEST, metadata_changes_between
+from refbroker.metadata.versions import LATEST, METADATA_VERSION, OLDEST
 
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 GROUP_VERSION = "group.version"
@@ -56,96 +51,6 @@ New clusters that Kafka formats have them. If the metadata has a level, it can b
 """
 
 
-class UpgradeType(enum.IntEnum):
-    """The direction of a change, as in UpdateFeatures."""
-
-    UNKNOWN = 0
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
-
-    @classmethod
-    def _missing_(cls, value: object) -> UpgradeType:
-        return cls.UNKNOWN
-
-
-class FeatureUpdate(NamedTuple):
-    """A requested level."""
-
-    name: str
-    level: int
-    upgrade_type: UpgradeType
-
-
 def finalized_features(image: ClusterImage) -> dict[str, int]:
     """Return the finalized levels that clients get."""
     return {name: level for name, level in image.features.items() if name in SUPPORTED_FEATURES}
-
-
-def plan_updates(image: ClusterImage, node_id: int, updates: Sequence[FeatureUpdate]) -> list[Message]:
-    """Return the records of updates, of all or none.
-
-    Parameters:
-        image: the state of the cluster.
-        node_id: the id of this controller.
-
-    Raises:
-        InvalidUpdateVersionError: one of them cannot be carried out.
-    """
-    return [record for update in updates for record in _plan_update(image, node_id, update)]
-
-
-def _plan_update(image: ClusterImage, node_id: int, update: FeatureUpdate) -> Iterator[Message]:
-    name, level, upgrade_type = update
-    if upgrade_type is UpgradeType.UNKNOWN:
-        raise _invalid(update, "The controller does not support the given upgrade type.")
-    current = image.metadata_version if name == METADATA_VERSION else image.features.get(name, 0)
-    if level < 0:
-        raise _invalid(update, "A feature version cannot be less than 0.")
-    reason = _why_not_supported(image, node_id, name, level)
-    if reason is not None:
-        raise _invalid(update, reason)
-    if level < current and upgrade_type is UpgradeType.UPGRADE:
-        raise _invalid(
-            update,
-            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
-            "downgrade.",
-        )
-    if level > current and upgrade_type is not UpgradeType.UPGRADE:
-        raise _invalid(update, "Can't downgrade to a newer version.")
-    if name == METADATA_VERSION:
-        _check_metadata_version(current, level, unsafe=upgrade_type is UpgradeType.UNSAFE_DOWNGRADE)
-    elif name not in KAFKA_FEATURES or name == KRAFT_VERSION:
-        raise _invalid(update, f"Feature {name} not found.")
-    yield FeatureLevelRecord(name=name, feature_level=level)
-
-
-def _why_not_supported(image: ClusterImage, node_id: int, name: str, level: int) -> str | None:
-    """Return why a node does not support a level, None if it does; a feature that a node lacks has level 0 there."""
-    nodes = [(f"Local controller {node_id}", SUPPORTED_FEATURES.get(name, (0, 0)))]
-    for broker in image.brokers.values():
-        ranges = {
-            feature.name: (feature.min_supported_version, feature.max_supported_version)
-            for feature in broker.record.features
-        }
-        nodes.append((f"Broker {broker.broker_id}", ranges.get(name, (0, 0))))
-    for node, (low, high) in nodes:
-        if not low <= level <= high:
-            if high == 0:
-                return f"{node} does not support this feature."
-            return f"{node} only supports versions {low if low == high else f'{low}-{high}'}"
-    return None
-
-
-def _check_metadata_version(current: int, level: int, *, unsafe: bool) -> None:
-    if level < current and metadata_changes_between(current, level):
-        reason = (
-            "Unsafe metadata downgrade is not supported in this version."
-            if unsafe
-            else "Refusing to perform the requested downgrade because it might delete metadata information."
-        )
-        raise InvalidUpdateVersionError(f"Unsupported metadata.version downgrade from {current} to {level}. {reason}")
-
-
-def _invalid(update: FeatureUpdate, reason: str) -> InvalidUpdateVersionError:
-    return InvalidUpdateVersionError(f"Invalid update version {update.level} for feature {update.name}. {reason}")

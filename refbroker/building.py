@@ -192,7 +192,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
     cleaner = LogCleaner(logs, CleanerConfig(config.text), clock, files)
     metadata = MetadataReplica(logs, files, config, clock)
     image = metadata.image
-    controller = ActiveController(metadata, files, config, clock, rng)
+    controller = ActiveController(metadata, files, config, clock, rng, logs.cluster_id)
     partitions = Partitions(image, logs, config)
     client = DirectControllerClient(controller)
     producer_ids = ProducerIds(client, image, config.node_id)

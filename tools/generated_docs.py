@@ -18,7 +18,7 @@ from kclient.records.batch import LEGACY_HEADERS
 from kclient.spark.option_table import READ, WRITE, Known
 from kclient.spark.options import ReadOptions, WriteOptions
 from kclient.state_machine import StateTable
-from refbroker.handlers.registry import APIS
+from refbroker.handlers.registry import APIS, CONTROLLER_APIS, Api
 from refbroker.metrics.table import METRICS
 from refbroker.settings import Setting, broker_settings, topic_settings
 from refbroker.settings.documentation import documentation
@@ -78,9 +78,9 @@ def _broker_settings(settings: Callable[[], Mapping[str, Setting]], *, topic: bo
     return _table(("setting", "default", "what it does"), rows)
 
 
-def _apis() -> str:
+def _apis(apis: Mapping[int, Api]) -> str:
     rows = []
-    for key, api in sorted(APIS.items()):
+    for key, api in sorted(apis.items()):
         text = " ".join((importlib.import_module(f"refbroker.handlers.{api.module}").__doc__ or "").split())
         # The docstring of a handler begins with the API's name, number and versions.
         what, *_ = text.partition(": ")[2].split(". ")
@@ -218,7 +218,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "fault methods": partial(_methods, "refbroker.testing.faults", "FaultMethods"),
     "fault handle": partial(_methods, "refbroker.testing.faults", "Fault"),
     "clock methods": partial(_methods, "refbroker.testing.control.clock", "ClockMethods"),
-    "broker APIs": _apis,
+    "broker APIs": partial(_apis, APIS),
+    "controller APIs": partial(_apis, {key: api for key, api in CONTROLLER_APIS.items() if key not in APIS}),
+    "broker liveness states": partial(_state_table, "refbroker.controller.liveness"),
     "broker settings": partial(_broker_settings, broker_settings, topic=False),
     "topic settings": partial(_broker_settings, topic_settings, topic=True),
     "cleaning states": partial(_state_table, "refbroker.log.compaction.states"),

@@ -51,6 +51,7 @@ class ActiveController(Controller):
         config: the settings of this node.
         clock: milliseconds since the epoch.
         rng: for ids.
+        cluster_id: the id of the cluster.
 
     Attributes:
         epoch: the leader epoch of this controller.
@@ -64,12 +65,19 @@ class ActiveController(Controller):
         config: BrokerConfig,
         clock: Callable[[], int],
         rng: random.Random,
+        cluster_id: str,
     ) -> None:
         super().__init__(replica.image, config, files, rng)
         self.epoch = 0
+        self.cluster_id = cluster_id
         self._replica = replica
         self._clock = clock
         self.liveness = Liveness(replica.image, config.integer("broker.session.timeout.ms"), clock())
+
+    @property
+    def now_ms(self) -> int:
+        """The time, for sessions of brokers."""
+        return self._clock()
 
     @property
     def end_offset(self) -> int:

@@ -13,8 +13,18 @@ from typing import Any
 from kclient.errors import KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kclient.protocol.messages.alter_partition import AlterPartitionRequest
+from kclient.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from kclient.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from kclient.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from refbroker.controller.active import ActiveController
+from refbroker.controller.broker_requests import (
+    alter_partition,
+    assign_replicas_to_dirs,
+    heartbeat,
+    register_broker,
+)
 from refbroker.controller.change import Change
 from refbroker.controller.controller import Controller
 from refbroker.controller.producer_ids import allocate_producer_ids
@@ -26,8 +36,12 @@ def _create_topics(controller: Controller, request: CreateTopicsRequest) -> Chan
     return Change(records, lambda: response)
 
 
-_PLANS: Mapping[type[Message], Callable[[Controller, Any], Change]] = {
+_PLANS: Mapping[type[Message], Callable[[ActiveController, Any], Change]] = {
     AllocateProducerIdsRequest: allocate_producer_ids,
+    AlterPartitionRequest: alter_partition,
+    AssignReplicasToDirsRequest: assign_replicas_to_dirs,
+    BrokerHeartbeatRequest: heartbeat,
+    BrokerRegistrationRequest: register_broker,
     CreateTopicsRequest: _create_topics,
 }
 

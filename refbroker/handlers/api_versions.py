@@ -1,11 +1,12 @@
 """ApiVersions (18), versions 0 to 4: returns the APIs and features of this broker.
 
-Only implemented APIs are listed (see `registry`). A version beyond 4 gets a response in version 0 with
-UNSUPPORTED_VERSION and the versions of this API, so that the client can repeat the request (KIP-511); the response
-header is always version 0. An invalid name or version of the client's software is INVALID_REQUEST. The finalized
-features are those with an effect in this broker: `metadata.version`, `group.version` for the consumer protocol, and
-`transaction.version`. Supported features with the minimum level 0 are returned from version 4 on, because older Java
-clients reject that level, and 3.3 fails (KAFKA-17492). Source: KIP-35, KIP-511, KIP-584.
+Only implemented APIs are listed (see `registry`): those of a broker, or on a listener of controllers, those of a
+controller. A version beyond 4 gets a response in version 0 with UNSUPPORTED_VERSION and the versions of this API, so
+that the client can repeat the request (KIP-511); the response header is always version 0. An invalid name or version of
+the client's software is INVALID_REQUEST. The finalized features are those with an effect in this broker:
+`metadata.version`, `group.version` for the consumer protocol, and `transaction.version`. Supported features with the
+minimum level 0 are returned from version 4 on, because older Java clients reject that level, and 3.3 fails
+(KAFKA-17492). Source: KIP-35, KIP-511, KIP-584.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 from kclient.errors import InvalidRequestError, UnsupportedVersionError
 from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from refbroker.handlers.context import Context
-from refbroker.handlers.registry import APIS
+from refbroker.handlers.registry import APIS, CONTROLLER_APIS, Api
 from refbroker.handlers.services import MetadataServices
 from refbroker.metadata.features import SUPPORTED_FEATURES, finalized_features
 
@@ -35,8 +36,9 @@ def handle(context: Context[MetadataServices], request: ApiVersionsRequest) -> A
     if context.connection.authenticator is not None:
         context.connection.authenticator.on_versions()
     image = context.broker.image
+    of_controller = context.connection.listener in context.broker.config.listeners.controllers
     return ApiVersionsResponse(
-        api_keys=[_range(key) for key in APIS],
+        api_keys=[_range(key, api) for key, api in (CONTROLLER_APIS if of_controller else APIS).items()],
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in SUPPORTED_FEATURES.items()
@@ -52,10 +54,9 @@ def handle(context: Context[MetadataServices], request: ApiVersionsRequest) -> A
 
 def unsupported() -> ApiVersionsResponse:
     """Return the response to an unsupported version of the request; encode it at version 0."""
-    return ApiVersionsResponse(error_code=UnsupportedVersionError.code, api_keys=[_range(API_KEY)])
+    return ApiVersionsResponse(error_code=UnsupportedVersionError.code, api_keys=[_range(API_KEY, APIS[API_KEY])])
 
 
-def _range(key: int) -> ApiVersionsResponse.ApiVersion:
-    api = APIS[key]
+def _range(key: int, api: Api) -> ApiVersionsResponse.ApiVersion:
     first = api.first if api.advertised_first is None else api.advertised_first
     return ApiVersionsResponse.ApiVersion(api_key=key, min_version=first, max_version=api.last)

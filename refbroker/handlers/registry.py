@@ -1,6 +1,7 @@
-"""The APIs of this broker, with their versions and handlers.
+"""The APIs of brokers and of controllers, with their versions and handlers.
 
-ApiVersions advertises these APIs. Versions are listed here so that ApiVersions need not import the messages of other
+ApiVersions advertises the APIs of the listener on which it is received: those of a broker, or on a listener of
+controllers those of the controller. Versions are listed here so that ApiVersions need not import the messages of other
 APIs. They are those of Kafka 4.3, except that InitProducerId ends with 5 (6 is for two-phase commit).
 """
 
@@ -89,6 +90,7 @@ APIS: dict[int, Api] = {
     57: Api("update_features", 0, 2),
     60: Api("describe_cluster", 0, 2),
     61: Api("describe_producers", 0, 0),
+    64: Api("unregister_broker", 0, 0),
     65: Api("describe_transactions", 0, 0),
     66: Api("list_transactions", 0, 2),
     68: Api("consumer_group_heartbeat", 0, 1),
@@ -97,16 +99,34 @@ APIS: dict[int, Api] = {
     75: Api("describe_topic_partitions", 0, 0),
 }
 
-_found: dict[int, Found] = {}
+_SHARED = (
+    *(17, 18, 19, 20, 29, 30, 31, 32, 33, 36, 37, 38, 39, 40, 41, 43, 44, 45, 46, 49, 50, 51),
+    *(55, 57, 60, 64),
+)
+CONTROLLER_APIS: dict[int, Api] = {
+    **{key: APIS[key] for key in _SHARED},
+    56: Api("alter_partition", 2, 3),
+    62: Api("broker_registration", 0, 4),
+    63: Api("broker_heartbeat", 0, 2),
+    67: Api("allocate_producer_ids", 0, 0),
+    73: Api("assign_replicas_to_dirs", 0, 0),
+}
+"""The APIs on the listeners of controllers; the first ones are also those of brokers."""
+
+_found: dict[str, Found] = {}
 
 
-def find(api_key: int, version: int) -> Found | None:
-    """Return the handler of an API, None if this broker does not support the API in that version."""
-    api = APIS.get(api_key)
+def find(api_key: int, version: int, *, of_controller: bool = False) -> Found | None:
+    """Return the handler of an API, None if it is not supported in that version.
+
+    Parameters:
+        of_controller: whether the request came in on a listener of controllers.
+    """
+    api = (CONTROLLER_APIS if of_controller else APIS).get(api_key)
     if api is None or not api.first <= version <= api.last:
         return None
-    found = _found.get(api_key)
+    found = _found.get(api.module)
     if found is None:
         module = importlib.import_module(f"refbroker.handlers.{api.module}")
-        found = _found[api_key] = Found(module.handle, request_type(api_key))
+        found = _found[api.module] = Found(module.handle, request_type(api_key))
     return found

@@ -115,6 +115,14 @@ class QuorumServices(MetadataServices, Protocol):
         """The leader of the metadata log."""
 
 
+class BrokerControlServices(MetadataServices, Protocol):
+    """The parts for handlers of requests that brokers send to the controller."""
+
+    @property
+    def controller(self) -> ActiveController:
+        """The active controller."""
+
+
 class PartitionServices(MetadataServices, Protocol):
     """The parts for handlers that read or truncate the logs of partitions."""
 
@@ -218,6 +226,7 @@ class BrokerServices(
     TokenServices,
     QuotaServices,
     QuorumServices,
+    BrokerControlServices,
     ProduceServices,
     FetchServices,
     LogDirServices,

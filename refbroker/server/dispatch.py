@@ -101,6 +101,7 @@ class Dispatcher:
         self._stats = broker.metrics.requests
         self._authorizer = broker.authorizer
         self._quotas = broker.quotas
+        self._controllers = frozenset(broker.config.listeners.controllers)
 
     def handle(
         self, connection: ClientConnection, frame: memoryview
@@ -117,7 +118,7 @@ class Dispatcher:
         """
         header, body = decode_request_header(frame)
         version = header.request_api_version
-        handler = find(header.request_api_key, version)
+        handler = find(header.request_api_key, version, of_controller=connection.listener in self._controllers)
         stats = self._stats[header.request_api_key]
         if connection.authenticator is not None:
             connection.authenticator.check_allowed(header.request_api_key)

@@ -36,6 +36,7 @@ _OF_CLUSTER = [
     "ElectLeaders",
     "ListConfigResources",
     "ListPartitionReassignments",
+    "UnregisterBroker",
     "UpdateFeatures",
     "WriteTxnMarkers",
 ]

@@ -475,6 +475,8 @@ _MAKERS: dict[str, Callable[[_Choice], Message]] = {
         ],
     ),
     "UpdateFeatures": lambda choice: _new("UpdateFeatures", **({"validate_only": True} if choice.version else {})),
+    # No broker has this id, so an authorized request fails, too.
+    "UnregisterBroker": lambda choice: _new("UnregisterBroker", broker_id=4242),
     "DescribeCluster": lambda choice: _new("DescribeCluster", include_cluster_authorized_operations=True),
     "DescribeProducers": _each(
         "DescribeProducers", "topics", "TopicRequest", lambda choice, name: {"name": name, "partition_indexes": [0]}

@@ -7,11 +7,11 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from refbroker.handlers.registry import APIS
+from refbroker.handlers.registry import APIS, CONTROLLER_APIS
 from refbroker.handlers.services import BrokerServices
 
 
-@pytest.mark.parametrize("module", [api.module for api in APIS.values()], ids=str)
+@pytest.mark.parametrize("module", sorted({api.module for api in (*APIS.values(), *CONTROLLER_APIS.values())}), ids=str)
 def test_a_broker_for_handlers_has_the_parts_that_a_handler_names(module: str) -> None:
     handler = importlib.import_module(f"refbroker.handlers.{module}")
     (services,) = get_args(get_type_hints(handler.handle)["context"])

@@ -5,12 +5,15 @@ The versions are those of pom.xml beside this file. ``KAFKA_LIB`` names a folder
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
+import hashlib
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from tests.support.patience import DOWNLOAD, PROCESS
@@ -90,8 +93,35 @@ def classpath() -> str:
     return f"{jars()}/*"
 
 
+@functools.cache
+def compiled(program: Path) -> Path:
+    """The folder with the classes of a program; only for one that must be in a package of Kafka's.
+
+    Raises:
+        AssertionError: it could not be compiled.
+    """
+    folder = (
+        library_folder().parent / "classes" / f"{program.stem}-{hashlib.sha256(program.read_bytes()).hexdigest()[:16]}"
+    )
+    if not folder.exists():
+        # Renamed when it is complete, so that a test that runs at the same time sees all of it or nothing.
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+            classes = Path(made) / "classes"
+            command = ["javac", "-proc:none", "-cp", classpath(), "-d", str(classes), str(program)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            with contextlib.suppress(OSError):
+                classes.rename(folder)
+    return folder
+
+
 def run_tool(
-    main_class: str, *arguments: str, input: str | bytes | None = None, timeout: float = PROCESS
+    main_class: str,
+    *arguments: str,
+    input: str | bytes | None = None,
+    classes: Path | None = None,
+    timeout: float = PROCESS,
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's Java programs to its end; standard error is merged into ``stdout``.
 
@@ -99,10 +129,12 @@ def run_tool(
         main_class: the class with ``main``, as in ``org.apache.kafka.tools.TopicCommand``.
         arguments: its command line.
         input: what it reads from standard input; nothing by default.
+        classes: a folder with further classes.
         timeout: seconds until it is ended; the test fails with what it had said by then.
     """
     data = input.encode() if isinstance(input, str) else input or b""
-    command = ["java", *TOOL_FLAGS, "-cp", classpath(), main_class, *arguments]
+    path = classpath() if classes is None else f"{classes}:{classpath()}"
+    command = ["java", *TOOL_FLAGS, "-cp", path, main_class, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         try:
             output, _ = process.communicate(data, timeout=timeout)

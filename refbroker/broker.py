@@ -271,6 +271,7 @@ def plan_background(background: Background, parts: BrokerParts) -> None:
         partial(integer, "delegation.token.expiry.check.interval.ms"),
         parts.token_control.remove_expired,
     )
+    _plan_controller(background, parts)
     every("log retention", lambda: integer("log.retention.check.interval.ms"), logs.apply_retention)
     every("metadata snapshots", lambda: TAKE_SNAPSHOT_MS, metadata.take_snapshot_if_due)
     every("metadata retention", lambda: CLEAN_SNAPSHOTS_MS, metadata.clean_snapshots)
@@ -282,6 +283,22 @@ def plan_background(background: Background, parts: BrokerParts) -> None:
         every(name, partial(integer, f"transaction.{setting}.cleanup.interval.ms"), work)
     if parts.config.boolean("log.cleaner.enable"):
         every("log cleaner", lambda: integer("log.cleaner.backoff.ms"), parts.cleaner.clean_due)
+
+
+def _plan_controller(background: Background, parts: BrokerParts) -> None:
+    """Schedule the periodic tasks of the active controller."""
+    controller, integer = parts.controller, parts.config.integer
+    background.every("broker sessions", lambda: controller.liveness.check_interval_ms, controller.fence_expired)
+    background.every(
+        "preferred leaders",
+        lambda: integer("leader.imbalance.check.interval.seconds") * 1000,
+        controller.balance_leaders,
+    )
+    background.every(
+        "unclean elections",
+        partial(integer, "unclean.leader.election.interval.ms"),
+        controller.elect_unclean_leaders,
+    )
 
 
 def _at_least_1(integer: Callable[[str], int], setting: str) -> int:

@@ -25,12 +25,12 @@ alter.log.dirs.replication.quota.window.num int 11 1.. -
 alter.log.dirs.replication.quota.window.size.seconds int 1 1.. -
 authorizer.class.name string "" * A
 auto.create.topics.enable boolean true * A
-auto.leader.rebalance.enable boolean true * -
+auto.leader.rebalance.enable boolean true * A
 background.threads int 10 1.. D
 broker.heartbeat.interval.ms int 2000 * -
 broker.id int -1 * A
 broker.rack string null * A
-broker.session.timeout.ms int 9000 * -
+broker.session.timeout.ms int 9000 * A
 client.quota.callback.class class null * -
 compression.gzip.level int {_level("gzip")} AD
 compression.lz4.level int {_level("lz4")} AD
@@ -128,7 +128,7 @@ initial.broker.registration.timeout.ms int 60000 * -
 inter.broker.listener.name string null * A
 kafka.metrics.polling.interval.secs int 10 1.. -
 kafka.metrics.reporters list "" * -
-leader.imbalance.check.interval.seconds long 300 1.. -
+leader.imbalance.check.interval.seconds long 300 1.. A
 listener.security.protocol.map string SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT * AD
 listeners list PLAINTEXT://:9092 nonempty AD
 log.cleaner.backoff.ms long 15000 0.. AD
@@ -358,7 +358,8 @@ transaction.state.log.replication.factor short 3 1.. A
 transaction.state.log.segment.bytes int 104857600 1.. A
 transaction.two.phase.commit.enable boolean false * -
 transactional.id.expiration.ms int 604800000 1.. A
-unclean.leader.election.enable boolean false * D
+unclean.leader.election.enable boolean false * AD
+unclean.leader.election.interval.ms long 300000 1.. AI
 zookeeper.connect string null * AI
 zookeeper.connection.timeout.ms int null 1.. AI
 zookeeper.session.timeout.ms int 18000 1.. AI

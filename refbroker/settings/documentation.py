@@ -35,6 +35,8 @@ _TOPIC = {
     "segment.index.bytes": "The largest size of an index, in bytes.",
     "segment.jitter.ms": "The largest random time that is subtracted from segment.ms, in milliseconds.",
     "segment.ms": "The time span of its records at which a segment is rolled, in milliseconds.",
+    "unclean.leader.election.enable": "Whether a replica that is not in sync may become the leader, which may lose "
+    "records.",
 }
 
 _BROKER = {
@@ -45,6 +47,9 @@ _BROKER = {
     "in milliseconds.",
     "advertised.listeners": "The addresses to which clients connect; by default the listeners.",
     "auto.create.topics.enable": "Whether a topic is created when a client first requests it.",
+    "auto.leader.rebalance.enable": "Whether the controller elects preferred leaders at intervals.",
+    "broker.session.timeout.ms": "The time without a heartbeat after which the controller fences a broker, in "
+    "milliseconds.",
     "broker.id": "The older name of node.id.",
     "broker.rack": "The rack of the broker.",
     "connection.failed.authentication.delay.ms": "How long a response to a failed login waits, in milliseconds.",
@@ -82,6 +87,7 @@ _BROKER = {
     "group.max.size": "The largest number of members of a classic group.",
     "group.min.session.timeout.ms": "The shortest session timeout of a member of a classic group, in milliseconds.",
     "inter.broker.listener.name": "The listener that brokers connect to; the limits of the broker do not hold it up.",
+    "leader.imbalance.check.interval.seconds": "The interval of elections of preferred leaders, in seconds.",
     "listener.security.protocol.map": "The security protocol of each listener by its name; PLAINTEXT, SSL, "
     "SASL_PLAINTEXT or SASL_SSL.",
     "listeners": "The addresses the broker listens on, each with a name; PLAINTEXT on loopback.",
@@ -178,6 +184,10 @@ _BROKER = {
     "broker.",
     "transaction.state.log.segment.bytes": "The segment.bytes of a new __transaction_state.",
     "transactional.id.expiration.ms": "How long an unused transactional id is kept, in milliseconds.",
+    "unclean.leader.election.enable": "Whether a replica that is not in sync may become the leader, which may lose "
+    "records.",
+    "unclean.leader.election.interval.ms": "The interval of unclean elections for partitions without a leader, where "
+    "the topic allows them, in milliseconds.",
     "zookeeper.connect": "The servers of ZooKeeper, as HOST:PORT,HOST:PORT/FOLDER, and the folder in which the broker "
     "shows itself and its topics.",
     "zookeeper.connection.timeout.ms": "How long to wait for ZooKeeper at the start, in milliseconds.",

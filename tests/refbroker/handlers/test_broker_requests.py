@@ -21,6 +21,7 @@ from kclient.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDi
 from kclient.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kclient.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kclient.protocol.messages.create_topics import CreateTopicsRequest
+from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionChangeRecord
 from kclient.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from refbroker.metadata.features import SUPPORTED_FEATURES
 from refbroker.metadata.image import PartitionState
@@ -151,6 +152,37 @@ async def test_a_broker_that_leads_shuts_down_in_two_steps(controller: Controlle
     controller.harness.broker.controller.liveness.brokers[1].metadata_offset = controller.image.next_offset
     assert controller.beat(want_shut_down=True).should_shut_down
     assert controller.image.brokers[2].fenced
+
+
+@pytest.mark.parametrize("enabled", ["true", "false"])
+async def test_preferred_leaders_are_elected_at_intervals_if_enabled(tmp_path: Path, enabled: str) -> None:
+    controller = Controller(tmp_path / "data", auto_leader_rebalance_enable=enabled)
+    controller.register()
+    controller.beat()
+    one = CreateTopicsRequest
+    assignment = one.CreatableReplicaAssignment(partition_index=0, broker_ids=[2, 1])
+    topic = one.CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment])
+    controller.send(one(topics=[topic]))
+    topic_id = controller.image.topics["t"].topic_id
+    change = PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=1)
+    controller.harness.broker.controller.append([change])
+    controller.harness.broker.controller.balance_leaders()
+    assert controller.partition().leader == (2 if enabled == "true" else 1)
+    controller.harness.close()
+
+
+async def test_unclean_leaders_are_elected_at_intervals_where_allowed(controller: Controller, topic: UUID) -> None:
+    parts = controller.harness.broker
+    change = PartitionChangeRecord(partition_id=0, topic_id=topic, isr=[2], leader=2)
+    parts.controller.append([change])
+    controller.harness.clock.step(9001)
+    parts.controller.fence_expired()
+    parts.controller.elect_unclean_leaders()
+    assert controller.partition().leader == -1
+    allow = ConfigRecord(resource_type=2, resource_name="t", name="unclean.leader.election.enable", value="true")
+    parts.controller.append([allow])
+    parts.controller.elect_unclean_leaders()
+    assert (controller.partition().leader, controller.partition().isr) == (1, [1])
 
 
 async def test_registered_brokers_get_producer_ids_and_assign_directories(controller: Controller, topic: UUID) -> None:

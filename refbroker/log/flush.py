@@ -72,6 +72,7 @@ class Flush:
         offset: everything before it is on the disk once `sync` has returned.
         names: the number of name changes on the disk then.
         rolled, snapshots, topic_id: the files that are completely on the disk then.
+        truncations: the number of truncations of the log before it began.
         took_ns: how long `sync` took, in nanoseconds.
     """
 
@@ -80,6 +81,7 @@ class Flush:
     rolled: tuple[Segment, ...]
     snapshots: tuple[Path, ...]
     topic_id: Path | None
+    truncations: int
     _files: Files
     _open_files: tuple[OpenFile, ...]
     _directories: tuple[Path, ...]
@@ -127,6 +129,7 @@ class Unsynced:
         self._topic_id: Path | None = None
         self._names = 1
         self._names_on_disk = 0
+        self._truncations = 0
 
     def add_rolled(self, segment: Segment) -> None:
         """Add a segment that is no longer written to, because another one was created."""
@@ -183,10 +186,20 @@ class Unsynced:
             tuple(self._rolled),
             tuple(self._snapshots),
             self._topic_id,
+            self._truncations,
             self._files,
             tuple(open_files),
             tuple(directories),
         )
+
+    def truncated(self, segments: LogSegments) -> None:
+        """Take note that the end of the log was removed, and that the last segment is active again."""
+        self._truncations += 1
+        self._rolled = [each for each in self._rolled if each in segments and not each.is_active]
+
+    def is_outdated(self, flush: Flush) -> bool:
+        """Return whether the log was truncated since a flush began, so that other records are at its offsets."""
+        return flush.truncations != self._truncations
 
     def finish(self, flush: Flush) -> None:
         """Record a finished flush; later changes are left for the next one."""

@@ -80,6 +80,13 @@ class IndexFile:
         self.entries = 0
         self._files.truncate(self.file, 0)
 
+    def keep_entries(self, count: int) -> None:
+        """Remove all but the first entries, and grow the file to its limit again, for an active segment."""
+        self.entries = count
+        # The file is zero after its entries.
+        self.trim()
+        self.preallocate()
+
     def append_entry(self, entry: bytes) -> None:
         self._files.pwrite(self.file, [entry], self.entries * self.entry_size)
         self.entries += 1

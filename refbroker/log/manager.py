@@ -231,6 +231,39 @@ class LogManager:
             if here:
                 directory.delete(here)
 
+    def truncate_to(self, log: PartitionLog, offset: int) -> bool:
+        """Remove the records of a log from an offset on, and return whether there were any; see `truncation`.
+
+        Parameters:
+            log: whose compaction is paused.
+            offset: the largest possible log end offset afterwards.
+
+        Raises:
+            IllegalStateError: the log is being compacted.
+            KafkaStorageError: the disk fails.
+        """
+        return log.truncate_to(offset, self._directory_with(log).checkpoint)
+
+    def truncate_fully_and_start_at(self, log: PartitionLog, offset: int) -> None:
+        """Remove all records of a log, and start it at an offset.
+
+        Parameters:
+            log: whose compaction is paused.
+            offset: the log start and log end offset afterwards.
+
+        Raises:
+            IllegalStateError: the log is being compacted.
+            KafkaStorageError: the disk fails.
+        """
+        log.truncate_fully_and_start_at(offset, self._directory_with(log).checkpoint)
+
+    def _directory_with(self, log: PartitionLog) -> LogDirectory:
+        for directory in self._opened:
+            key = (log.topic, log.partition)
+            if log in (directory.logs.get(key), directory.futures.get(key)):
+                return directory
+        raise UnknownTopicOrPartitionError("its log was removed", topic=log.topic, partition=log.partition)
+
     # Logs that move between directories
 
     def future(self, topic: str, partition: int) -> PartitionLog | None:

@@ -65,6 +65,10 @@ class OffsetIndex(IndexFile):
             return -1
         return self.slot_at_or_below(min(offset - self.base_offset, INT32_MAX).to_bytes(4, "big"))
 
+    def truncate_to(self, offset: int) -> None:
+        """Remove the entries at or after an offset, and be the index of an active segment."""
+        self.keep_entries(self._slot(offset - 1) + 1)
+
     def end_offset_at(self, position: int) -> int | None:
         """Return an offset that all batches before `position` end before, None for the end of the segment."""
         slot = bisect_left(range(self.entries), position, key=lambda number: self.entry(number).position)

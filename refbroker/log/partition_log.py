@@ -7,9 +7,7 @@ Everything here runs on the broker's event loop; appending writes to the page ca
 a flush can run in another thread (`begin_flush`). After a failure of the disk every call raises KafkaStorageError.
 
 Elsewhere: checking and stamping batches (`appending`), look-ups (`reading`), what retention may delete (`retention`),
-adding and removing segments (`segment_changes`).
-
-Not implemented: truncation to a leader's log.
+adding and removing segments (`segment_changes`), the steps of a truncation and why they are safe (`truncation`).
 """
 
 from __future__ import annotations
@@ -20,7 +18,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from kclient.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
+from kclient.errors import (
+    IllegalStateError,
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+    RecordBatchTooLargeError,
+)
 from refbroker.log.appending import (
     AppendResult,
     check_producers,
@@ -41,6 +44,7 @@ from refbroker.log.reading import find_aborted, find_max_timestamp, find_range, 
 from refbroker.log.recovery import LoadedLog
 from refbroker.log.segment import Segment
 from refbroker.log.segment_changes import SegmentChanges
+from refbroker.log.truncation import LogTruncation
 from refbroker.log.validation import Origin, StampedBatch, Stamper, check_records
 
 logger = logging.getLogger(__name__)
@@ -472,6 +476,39 @@ class PartitionLog:
         """Move the high watermark to the log end; in `on_append`, while no other replica is in sync."""
         self.update_high_watermark(self.log_end_offset)
 
+    # Truncation
+
+    def truncate_to(self, offset: int, save: Callable[..., None]) -> bool:
+        """Remove the records from an offset on, durably, and return whether there were any; see `truncation`.
+
+        Parameters:
+            offset: the largest possible log end offset afterwards.
+            save: writes the checkpoint files with the given names.
+
+        Raises:
+            IllegalStateError: the log is being compacted.
+            KafkaStorageError: the disk fails.
+        """
+        return self._truncate(lambda steps: steps.cut(offset), save)
+
+    def truncate_fully_and_start_at(self, offset: int, save: Callable[..., None]) -> None:
+        """Remove all records, durably, and start the log at an offset; otherwise as `truncate_to`."""
+        self._truncate(lambda steps: steps.restart(offset), save)
+
+    def _truncate(self, run: Callable[[LogTruncation], ProducerStates | None], save: Callable[..., None]) -> bool:
+        self._check_usable()
+        if self.being_cleaned:
+            raise IllegalStateError(f"{self.topic}-{self.partition} is being compacted; pause that before a truncation")
+        self._written = True
+        empty = self._producers.without_producers()
+        steps = LogTruncation(self, self._files, self._changes, empty, save, self._clock())
+        with self._guard("truncate"):
+            producers = run(steps)
+        if producers is not None:
+            self._producers = producers
+            self._unstable_offset = producers.first_unstable_offset(self.high_watermark)
+        return producers is not None
+
     def remove_expired_producers(self, now_ms: int) -> int:
         """Drop producers that have been idle for too long, and return their number."""
         return self._producers.remove_expired(now_ms)
@@ -514,6 +551,8 @@ class PartitionLog:
 
     def finish_flush(self, flush: Flush) -> None:
         """Record a finished flush."""
+        if self._unsynced.is_outdated(flush):
+            return
         self.recovery_point = max(self.recovery_point, flush.offset)
         self._last_flush_ms = self._clock()
         self._unsynced.finish(flush)

@@ -348,6 +348,40 @@ class Segment:
             self._bytes_since_index_entry += batch.size
         self.size = position
 
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Remove the batches that end at or after an offset, durably, and be the active segment again.
+
+        Parameters:
+            offset: at or after the base offset.
+            now_ms: the time, for an empty segment.
+
+        Returns:
+            The offset after the remaining batches: `offset`, or the start of the batch that contains it.
+        """
+        first = self.find(offset)
+        self._active = True
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        if first is not None:
+            self.size = first.position
+        # Before anything is written behind it: the removed part contains whole batches.
+        self._files.truncate(self.file, self.size)
+        self._files.fsync(self.file)
+        self._bytes_since_index_entry = self.size - self.offset_index.last.position
+        self._max_timestamp = self._find_largest_timestamp()
+        if not self.size:
+            self.created_ms = now_ms
+            self._first_timestamp = None
+        return offset if first is None else min(offset, first.base_offset)
+
+    def _find_largest_timestamp(self) -> TimestampOffset:
+        largest = self.time_index.last
+        for header in self._headers_from(self.offset_index.lookup(largest.offset)):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        return largest
+
     def activate(self) -> None:
         """Make this the active segment of a log that was loaded."""
         self._active = True

@@ -18,6 +18,7 @@ from refbroker.log.deletions import Deletions
 from refbroker.log.files import Files
 from refbroker.log.flush import Unsynced
 from refbroker.log.producer_snapshot import snapshot_path, write_snapshot
+from refbroker.log.producer_state import ProducerStates
 from refbroker.log.recovery import LoadedLog
 from refbroker.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
 from refbroker.log.validation import StampedBatch
@@ -109,6 +110,20 @@ class SegmentChanges:
             self._segments.remove(segment)
         self._retire(segments)
         self._files.fsync_directory(self._directory)
+
+    def truncated(self) -> None:
+        """Take note that the end of the log was removed: flushes that have begun are without effect."""
+        self._unsynced.truncated(self._segments)
+
+    def use_producers(self, producers: ProducerStates, snapshot_offset: int) -> None:
+        """Take snapshots of other producers from now on.
+
+        Parameters:
+            producers: those of the log.
+            snapshot_offset: the offset of their last snapshot, the log start without one.
+        """
+        self._producers = producers
+        self._snapshot_offset = snapshot_offset
 
     def replace(self, new: Segment, old: Sequence[Segment]) -> None:
         """Replace segments by the one that was made of them, as far as they still exist."""

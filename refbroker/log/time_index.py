@@ -14,6 +14,7 @@ the largest timestamp, so the last entry of a closed segment holds the segment's
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from typing import NamedTuple
 
 from refbroker.log.index_file import IndexFile
@@ -65,6 +66,11 @@ class TimeIndex(IndexFile):
     def clear(self) -> None:
         super().clear()
         self._last = None
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove the entries at or after an offset, and be the index of an active segment."""
+        self._last = None
+        self.keep_entries(bisect_left(range(self.entries), offset, key=lambda number: self.entry(number).offset))
 
     def is_sane(self, end_offset: int | None) -> bool:
         """Return whether the file can be this segment's index: complete entries with plausible first and last values.

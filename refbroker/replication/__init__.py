@@ -10,8 +10,8 @@
     throttle         the throttles of reassignments
     alter_partition  the requests to the controller that change the ISR
 
-Apart from the first two, nothing here reads a clock, a socket or a file. Times are parameters, logs are read through the Protocol `ReplicaLog`,
-and decisions are returned: the caller appends, truncates, sends, and moves the high watermark.
+Apart from the first two, nothing here reads a clock, a socket or a file. Times are parameters, logs are read through
+the Protocol `ReplicaLog`, and decisions are returned: the caller appends, truncates, sends, and moves high watermarks.
 
 Elsewhere: truncation of the files of a log (`refbroker.log.truncation`).
 """

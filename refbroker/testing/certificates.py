@@ -108,8 +108,14 @@ def _client_properties(authority: Path, client: Path) -> str:
 
 
 def _certified(issued: trustme.LeafCert) -> Certified:
+    # trustme itself depends on cryptography.
+    from cryptography.hazmat.primitives import serialization
+
     chain = "".join(part.bytes().decode() for part in issued.cert_chain_pems)
-    return Certified(chain, issued.private_key_pem.bytes().decode())
+    key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
+    # Java reads no other format.
+    pkcs8, no_password = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return Certified(chain, key.private_bytes(serialization.Encoding.PEM, pkcs8, no_password).decode())
 
 
 def _write(path: Path, text: str) -> None:

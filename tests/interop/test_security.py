@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from refbroker.testing import RefBroker
 from tests.support import pki
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.tools import JavaTools
-from tests.support.patience import ANSWER, CHANGE
+from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
 
@@ -136,61 +135,6 @@ def authority(loginbroker: RefBroker, tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", *MECHANISMS])
-def test_confluent_kafka_logs_in(loginbroker: RefBroker, authority: str, mechanism: str) -> None:
-    confluent = pytest.importorskip("confluent_kafka")
-    options = {
-        "bootstrap.servers": loginbroker.bootstrap_servers,
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": authority,
-        "sasl.mechanism": mechanism,
-        "sasl.username": "bob",
-        "sasl.password": USERS["bob"],
-    }
-    delivered: list[Any] = []
-    producer = confluent.Producer(options)
-    producer.produce(f"confluent-{mechanism}", b"v" * 100_000, on_delivery=lambda error, _: delivered.append(error))
-    producer.flush(ANSWER)
-    assert delivered == [None]
-    consumer = confluent.Consumer({**options, "group.id": mechanism, "auto.offset.reset": "earliest"})
-    consumer.subscribe([f"confluent-{mechanism}"])
-    record = consumer.poll(CHANGE)
-    consumer.close()
-    assert len(record.value()) == 100_000
-
-
-@pytest.mark.parametrize("mechanism", ["PLAIN", *MECHANISMS])
-def test_kafka_python_logs_in(loginbroker: RefBroker, authority: str, mechanism: str) -> None:
-    kafka = pytest.importorskip("kafka")
-    producer = kafka.KafkaProducer(
-        bootstrap_servers=loginbroker.bootstrap_servers,
-        security_protocol="SASL_SSL",
-        ssl_cafile=authority,
-        sasl_mechanism=mechanism,
-        sasl_plain_username="alice",
-        sasl_plain_password=USERS["alice"],
-    )
-    assert producer.send(f"python-{mechanism}", b"v").get(timeout=ANSWER).offset == 0
-    producer.close()
-
-
-@pytest.mark.parametrize("mechanism", ["PLAIN", *MECHANISMS])
-async def test_aiokafka_logs_in(loginbroker: RefBroker, mechanism: str) -> None:
-    aiokafka = pytest.importorskip("aiokafka")
-    context = ssl.create_default_context(cadata=loginbroker.certificates.authority)
-    producer = aiokafka.AIOKafkaProducer(
-        bootstrap_servers=loginbroker.bootstrap_servers,
-        security_protocol="SASL_SSL",
-        ssl_context=context,
-        sasl_mechanism=mechanism,
-        sasl_plain_username="alice",
-        sasl_plain_password=USERS["alice"],
-    )
-    await producer.start()
-    assert (await producer.send_and_wait(f"aio-{mechanism}", b"v")).offset == 0
-    await producer.stop()
-
-
 def properties(broker: RefBroker, authority: str, directory: Path, mechanism: str, user: str, password: str) -> str:
     """Write the properties of a Java client; return their path."""
     module = MODULE.format("plain.Plain" if mechanism == "PLAIN" else "scram.Scram")
@@ -200,18 +144,6 @@ def properties(broker: RefBroker, authority: str, directory: Path, mechanism: st
         f'ssl.truststore.type=PEM\nsasl.jaas.config={module} username="{user}" password="{password}";\n'
     )
     return str(path)
-
-
-@pytest.mark.parametrize("mechanism", ["PLAIN", *MECHANISMS])
-def test_the_java_client_logs_in(
-    needs_kafka: None, loginbroker: RefBroker, authority: str, mechanism: str, tmp_path: Path
-) -> None:
-    tools = JavaTools(loginbroker.bootstrap_servers)
-    good = properties(loginbroker, authority, tmp_path, mechanism, "alice", USERS["alice"])
-    topic = f"java-{mechanism}"
-    assert f"Created topic {topic}" in tools.topics("--command-config", good, "--create", "--topic", topic)
-    bad = properties(loginbroker, authority, tmp_path, mechanism, "bob", "no")
-    assert "Authentication failed" in tools.topics("--command-config", bad, "--list")
 
 
 def test_kafkas_tool_changes_users(needs_kafka: None, loginbroker: RefBroker, authority: str, tmp_path: Path) -> None:

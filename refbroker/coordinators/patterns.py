@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kclient.errors import InvalidRegularExpressionError
-from refbroker.coordinators.regex import Automaton, RegexError, compile_regex
+from refbroker.regex import Automaton, RegexError, compile_regex
 
 
 def compile_pattern(what: str, pattern: str) -> Automaton:

@@ -1,23 +1,21 @@
 """Java's patterns and replacements, for Kafka's rules that make names.
 
-The patterns are Python's, which differ from Java's in rare forms only. Some patterns take very long for some texts, so
-their matching is bounded (`bounded_regex`), and so is the length of names. A replacement that no name could use is an
-error at the start; Kafka fails at each name. Elsewhere: the rules (`principals`, `kerberos_names`).
+Matching takes time in proportion to the length of a name, which is limited. A pattern that would need more is an error
+at the start, and so is a replacement that no name could use; Kafka fails at each name. Elsewhere: the syntax of
+patterns (`refbroker.regex.java_syntax`), the rules (`principals`, `kerberos_names`).
 """
 
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator
 
 from kclient.errors import ConfigError
-from refbroker.security.bounded_regex import BoundedRegex, Match, Steps, TooLargeError
+from refbroker.regex import JavaRegex, Match, RegexError
 
 NAME_LIMIT = 4096
 """The longest name that patterns are applied to, in characters."""
 
-_JAVA_GROUP = re.compile(r"\(\?<(?=[A-Za-z])")
 _REFERENCE = re.compile(
     r"\\(?P<escaped>.)|\$(?P<number>[0-9]+)|\$\{(?P<name>\w+)\}|(?P<wrong>[$\\])", re.DOTALL | re.ASCII
 )
@@ -25,21 +23,18 @@ _MOST_DIGITS = 6
 """A group whose number has more digits does not exist."""
 
 
-def compile_pattern(text: str, setting: str) -> BoundedRegex:
+def compile_pattern(text: str, setting: str) -> JavaRegex:
     """Return a pattern.
 
     Parameters:
         setting: its name, for errors.
 
     Raises:
-        ConfigError: the text is not a pattern.
+        ConfigError: the text is not a pattern, or has something that is not implemented.
     """
     try:
-        with warnings.catch_warnings():
-            # Java has sets of characters within sets, which mean something else in Python.
-            warnings.simplefilter("error", FutureWarning)
-            return BoundedRegex(re.compile(_JAVA_GROUP.sub("(?P<", text), re.ASCII))
-    except (re.error, FutureWarning, OverflowError, RecursionError, TooLargeError) as error:
+        return JavaRegex(text)
+    except RegexError as error:
         raise ConfigError(f"{setting}: {text!r} is not a pattern: {error}") from error
 
 
@@ -57,7 +52,7 @@ class Replacement:
         ConfigError: the replacement refers to a group that does not exist.
     """
 
-    def __init__(self, pattern: BoundedRegex, text: str, setting: str, *, keeps_unknown: bool = False) -> None:
+    def __init__(self, pattern: JavaRegex, text: str, setting: str, *, keeps_unknown: bool = False) -> None:
         self._pattern = pattern
         self._text = text
         for reference in _REFERENCE.finditer(text):
@@ -69,17 +64,23 @@ class Replacement:
             if missing or reference["wrong"] is not None:
                 raise ConfigError(f"{setting}: {reference[0]!r} is no group of the pattern {pattern.text!r}")
 
-    def apply(self, name: str, steps: Steps, count: int = 0) -> str:
+    def apply(self, name: str, count: int = 0) -> str:
         """Return a name with its matches replaced.
 
         Parameters:
-            steps: the steps that are left for the name.
             count: how many matches to replace; 0 for all.
-
-        Raises:
-            TooManyStepsError: no steps are left.
         """
-        return self._pattern.replace(name, lambda match: "".join(self._expand(match)), steps, count)
+        parts: list[str] = []
+        copied = at = 0
+        while at <= len(name) and not (count and len(parts) >= count):
+            found = self._pattern.search(name, at)
+            if found is None:
+                break
+            start, end = found.spans[:2]
+            parts.append(name[copied:start] + "".join(self._expand(found)))
+            copied = end
+            at = end + (start == end)
+        return "".join([*parts, name[copied:]])
 
     def _expand(self, match: Match) -> Iterator[str]:
         """Yield the parts of the replacement, with the groups that it refers to."""
@@ -90,7 +91,7 @@ class Replacement:
             if reference["escaped"] is not None:
                 yield reference["escaped"]
             elif reference["name"] is not None:
-                yield match[reference["name"]] or ""
+                yield match.group(self._pattern.names[reference["name"]]) or ""
             else:
                 # Digits that make the number too large follow the group as text; a group that does not exist is text.
                 digits = reference["number"]
@@ -98,5 +99,5 @@ class Replacement:
                 while length > 1 and int(digits[:length]) > self._pattern.groups:
                     length -= 1
                 number = int(digits[:length])
-                yield (match[number] or "") + digits[length:] if number <= self._pattern.groups else reference[0]
+                yield (match.group(number) or "") + digits[length:] if number <= self._pattern.groups else reference[0]
         yield self._text[end:]

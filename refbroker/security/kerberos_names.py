@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kclient.errors import ConfigError
-from refbroker.security.bounded_regex import BoundedRegex, Steps, TooManyStepsError
+from refbroker.regex import JavaRegex
 from refbroker.security.java_patterns import NAME_LIMIT, Replacement, compile_pattern
 from refbroker.security.principals import NoMatchingRuleError
 
@@ -38,38 +38,36 @@ class _Rule(NamedTuple):
     default_realm: str | None = None
     components: int = 0
     form: str = ""
-    match: BoundedRegex | None = None
+    match: JavaRegex | None = None
     replacement: Replacement | None = None
     replaces_all: bool = False
     case: str = ""
 
-    def apply(self, parts: list[str], steps: Steps) -> str | None:
+    def apply(self, parts: list[str]) -> str | None:
         """Return the user's name; None if the rule does not apply.
 
         Parameters:
             parts: the realm, and the components.
-            steps: the steps that are left for the name.
 
         Raises:
             NoMatchingRuleError: the rule applies, and does not make a name.
-            TooManyStepsError: no steps are left.
         """
-        name = self._name(parts, steps)
+        name = self._name(parts)
         if name is None:
             return None
         if _NOT_SIMPLE.search(name):
             raise NoMatchingRuleError(f"{name!r} is no simple name after the rule {self.text} of {_SETTING}")
         return {"L": name.lower, "U": name.upper}.get(self.case, lambda: name)()
 
-    def _name(self, parts: list[str], steps: Steps) -> str | None:
+    def _name(self, parts: list[str]) -> str | None:
         if self.default_realm is not None:
             return parts[1] if parts[0] == self.default_realm else None
         if len(parts) - 1 != self.components:
             return None
         base = _PARAMETER.sub(lambda parameter: parts[int(parameter[1])], self.form)
-        if self.match is not None and self.match.fullmatch(base, steps) is None:
+        if self.match is not None and self.match.fullmatch(base) is None:
             return None
-        return base if self.replacement is None else self.replacement.apply(base, steps, 0 if self.replaces_all else 1)
+        return base if self.replacement is None else self.replacement.apply(base, 0 if self.replaces_all else 1)
 
 
 class KerberosNames:
@@ -104,16 +102,10 @@ class KerberosNames:
             return principal
         parts = [found["realm"], found["service"]] + ([] if found["host"] is None else [found["host"]])
         rules = ",".join(rule.text for rule in self._rules)
-        steps = Steps()
-        try:
-            for rule in self._rules:
-                name = rule.apply(parts, steps)
-                if name is not None:
-                    return name
-        except TooManyStepsError:
-            raise NoMatchingRuleError(
-                f"{_SETTING}={rules} takes too long for {principal!r}; simplify its repetitions"
-            ) from None
+        for rule in self._rules:
+            name = rule.apply(parts)
+            if name is not None:
+                return name
         raise NoMatchingRuleError(f"no rule of {_SETTING}={rules} applies to {principal!r}")
 
 

@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from kclient.errors import ConfigError
-from refbroker.security.bounded_regex import BoundedRegex, Steps, TooManyStepsError
+from refbroker.regex import JavaRegex
 from refbroker.security.java_patterns import NAME_LIMIT, Replacement, compile_pattern
 
 _SETTING = "ssl.principal.mapping.rules"
@@ -46,14 +46,14 @@ class NoMatchingRuleError(Exception):
 class _Rule(NamedTuple):
     """A pattern for the whole subject and what replaces it; `case` is L for lower case, U for upper case or empty."""
 
-    pattern: BoundedRegex
+    pattern: JavaRegex
     replacement: Replacement
     case: str
 
-    def apply(self, subject: str, steps: Steps) -> str | None:
-        if self.pattern.fullmatch(subject, steps) is None:
+    def apply(self, subject: str) -> str | None:
+        if self.pattern.fullmatch(subject) is None:
             return None
-        name = self.replacement.apply(subject, steps)
+        name = self.replacement.apply(subject)
         return {"L": name.lower, "U": name.upper}.get(self.case, lambda: name)()
 
 
@@ -78,20 +78,14 @@ class PrincipalMapper:
             subject: the subject's distinguished name.
 
         Raises:
-            NoMatchingRuleError: no rule applies, the name is too long, or matching it takes too many steps.
+            NoMatchingRuleError: no rule applies, or the name is too long.
         """
         if len(subject) > NAME_LIMIT:
             raise NoMatchingRuleError(f"the subject of the certificate has more than {NAME_LIMIT} characters")
-        steps = Steps()
-        try:
-            for rule in self._rules:
-                name = subject if isinstance(rule, str) else rule.apply(subject, steps)
-                if name is not None:
-                    return Principal(USER_TYPE, name)
-        except TooManyStepsError:
-            raise NoMatchingRuleError(
-                f'ssl.principal.mapping.rules={self._text} takes too long for "{subject}"; simplify its repetitions'
-            ) from None
+        for rule in self._rules:
+            name = subject if isinstance(rule, str) else rule.apply(subject)
+            if name is not None:
+                return Principal(USER_TYPE, name)
         raise NoMatchingRuleError(f'no rule of ssl.principal.mapping.rules={self._text} applies to "{subject}"')
 
 

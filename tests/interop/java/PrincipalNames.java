@@ -5,6 +5,8 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import javax.security.auth.x500.X500Principal;
 import org.apache.kafka.common.security.ssl.SslPrincipalMapper;
 
@@ -12,8 +14,9 @@ import org.apache.kafka.common.security.ssl.SslPrincipalMapper;
  * Makes names as Kafka makes those of principals: a case per line of standard input as JSON, the same line with the
  * name on standard output.
  *
- * A case of kind "name" has the DER bytes of a distinguished name, one of kind "rule" has rules and a subject. The name
- * is null if no rule applies; "error" is the class of any other exception.
+ * A case of kind "name" has the DER bytes of a distinguished name, one of kind "rule" has rules and a subject, and one of
+ * kind "pattern" has a pattern and a text, whose name are the groups if the whole text matches, and the text with its
+ * matches in brackets. The name is null if no rule applies; "error" is the class of any other exception.
  */
 public class PrincipalNames {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -36,6 +39,16 @@ public class PrincipalNames {
     }
 
     private static String name(ObjectNode given) throws Exception {
+        if (given.get("kind").asText().equals("pattern")) {
+            Matcher matcher = Pattern.compile(given.get("pattern").asText()).matcher(given.get("text").asText());
+            StringBuilder name = new StringBuilder();
+            if (matcher.matches()) {
+                for (int group = 0; group <= matcher.groupCount(); group++) {
+                    name.append(matcher.group(group)).append("|");
+                }
+            }
+            return name + matcher.replaceAll("<$0>");
+        }
         if (given.get("kind").asText().equals("name")) {
             return new X500Principal(HexFormat.of().parseHex(given.get("der").asText())).getName();
         }

@@ -80,7 +80,6 @@ def test_a_malformed_principal_has_no_name(principal: str) -> None:
     assert user(principal, "DEFAULT", "RULE:[1:x]") is None
 
 
-def test_a_pattern_that_backtracks_too_much_refuses_the_principal() -> None:
+def test_a_pattern_over_which_others_backtrack_takes_no_time() -> None:
     names = KerberosNames(["RULE:[1:$1](a*a*a*a*a*b)", "DEFAULT"], REALM)
-    with pytest.raises(NoMatchingRuleError, match=r"takes too long for .*; simplify its repetitions"):
-        names.user(f"{'a' * 400}@{REALM}")
+    assert names.user(f"{'a' * 4000}@{REALM}") == "a" * 4000

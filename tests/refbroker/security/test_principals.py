@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kclient.errors import ConfigError
-from refbroker.security import bounded_regex
 from refbroker.security.java_patterns import NAME_LIMIT
 from refbroker.security.principals import ANONYMOUS, NoMatchingRuleError, PrincipalMapper
 from tests.support.golden_data import golden_rows
@@ -56,7 +55,9 @@ def test_no_match_begins_where_an_empty_one_ends(pattern: str, name: str) -> Non
         ("RULE:(.*)/${name}/", r"'\$\{name\}' is no group"),
         ("RULE:(.*)/$x/", r"'\$' is no group"),
         pytest.param("RULE:.*/$" + "0" * 5000 + "1/", r"' is no group", id="a number of 5,001 digits"),
-        ("RULE:[[a]]/x/", "Possible nested set"),
+        ("RULE:[[a]]/x/", "sets within sets are not implemented"),
+        ("RULE:(?!CN=x).*/x/", r"\(\?!\.\.\.\) is not implemented"),
+        ("RULE:(a*)*/x/", "a repetition of what may be empty is not implemented"),
         ("RULE:(a{1,999}){1,999}/x/", "too large; use fewer or smaller counted repetitions"),
     ],
 )
@@ -73,23 +74,20 @@ def test_a_very_long_subject_is_refused_before_any_pattern() -> None:
 @pytest.mark.parametrize(
     ("pattern", "subject"),
     [
-        ("(a|a)*b", "a" * 40),
-        ("(a+)+b", "a" * 40),
-        ("(a*)*b", "a" * 40),
-        (r"(\w+|\d+)*b", "1" * 40),
-        ("(.*),(.*),(.*),(.*),(.*),x", "," * 1000),
+        ("(a|a)*b", "a" * NAME_LIMIT),
+        ("(a+)+b", "a" * NAME_LIMIT),
+        (r"(\w+|\d+)*b", "1" * NAME_LIMIT),
+        ("(.*),(.*),(.*),(.*),(.*),x", "," * NAME_LIMIT),
         ("CN=(.*?),OU=(.*?),O=(.*?),L=x", "CN=" + "\\,OU=\\,O=\\,L=" * 200),
     ],
-    ids=["alternatives", "plus", "star", "classes", "commas", "attributes"],
+    ids=["alternatives", "plus", "classes", "commas", "attributes"],
 )
-def test_a_pattern_that_backtracks_too_much_refuses_the_subject(pattern: str, subject: str) -> None:
+def test_a_pattern_over_which_others_backtrack_takes_no_time(pattern: str, subject: str) -> None:
     mapper = PrincipalMapper(f"RULE:{pattern}/x/,DEFAULT")
-    with pytest.raises(NoMatchingRuleError, match=r"takes too long for .*; simplify its repetitions"):
-        mapper.principal(subject)
+    assert mapper.principal(subject).name == subject
 
 
-def test_usual_rules_take_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_regex, "STEP_LIMIT", 5_000)
+def test_usual_rules_make_names() -> None:
     rules = r"RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),.*$/$1@$2/L,RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/,DEFAULT"
     mapper = PrincipalMapper(rules)
     subject = "CN=kafka-1.kafka.svc.cluster.local,OU=Platform Engineering,O=Acme Incorporated,L=Berlin,ST=Berlin,C=DE"

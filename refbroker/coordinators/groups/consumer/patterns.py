@@ -151,7 +151,7 @@ def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:
     try:
         compiled = compile_pattern(WHAT, pattern)
     except InvalidRegularExpressionError as error:
-        # It was compiled when it arrived, possibly by Apache Kafka: see `coordinators.regex` for what Kafka accepts in
+        # It was compiled when it arrived, possibly by Apache Kafka: see `regex` for what Kafka accepts in
         # addition.
         logger.error("%s Ignoring it.", error)
         return frozenset()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refbroker.coordinators.regex import RegexError, automaton, characters, compile_regex
+from refbroker.regex import RegexError, automaton, characters, compile_regex
 
 EXAMPLES = [
     ("orders-.*", ["orders-", "orders-1"], ["my-orders-1", "orders"]),

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from refbroker.coordinators.regex.characters import CharSet, is_word
-from refbroker.coordinators.regex.errors import RegexError
-from refbroker.coordinators.regex.syntax import Assertion, Characters, Choice, Node, Repeat, Sequence
+from refbroker.regex.characters import CharSet, is_word
+from refbroker.regex.errors import RegexError
+from refbroker.regex.syntax import Assertion, Characters, Choice, Group, Node, Repeat, Sequence
 
 SIZE_LIMIT = 5_000
 """The most instructions of an automaton; nested repetitions can need more, and are refused."""
@@ -151,8 +151,11 @@ class Automaton:
         self._compiled += 1
         if self._compiled > WORK_LIMIT:
             raise RegexError("the expression is too large")
+        # Whether a repetition is lazy makes no difference for whole matches.
         if isinstance(node, Characters):
             return self._emit(_Take(node.chars, following))
+        if isinstance(node, Group):
+            return self._compile(node.node, following)
         if isinstance(node, Assertion):
             return self._emit(_Check(node.kind, following))
         if isinstance(node, Sequence):

@@ -1,16 +1,15 @@
 """Reads regular expressions in RE2's syntax.
 
 An expression becomes a tree of nodes. Syntax, meaning and error messages are those of re2j 1.8, with two limits that
-re2j does not have (`NESTING_LIMIT`, and the size of the automaton). Whether an operator is greedy makes no difference
-for whole matches, so it is ignored.
+re2j does not have (`NESTING_LIMIT`, and the size of the automaton). Elsewhere: Java's syntax (`java_syntax`).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-from refbroker.coordinators.regex.characters import CATEGORIES, LAST, PERL, POSIX, CharSet
-from refbroker.coordinators.regex.errors import RegexError
+from refbroker.regex.characters import CATEGORIES, LAST, PERL, POSIX, CharSet
+from refbroker.regex.errors import RegexError
 
 NESTING_LIMIT = 100
 """Groups within groups."""
@@ -56,17 +55,25 @@ class Choice(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """A repeated node; a maximum of None means no limit."""
+    """A repeated node; a maximum of None means no limit, and a lazy repetition prefers to end."""
 
     node: Node
     minimum: int
     maximum: int | None
+    lazy: bool = False
 
 
-Node = Characters | Assertion | Sequence | Choice | Repeat
+class Group(NamedTuple):
+    """A node whose text is captured, with its number from 1 on."""
+
+    node: Node
+    number: int
 
 
-class _Flags(NamedTuple):
+Node = Characters | Assertion | Sequence | Choice | Repeat | Group
+
+
+class Flags(NamedTuple):
     """What `(?flags)` sets: fold case (i), `^` and `$` at lines (m), `.` matches a line's end (s)."""
 
     fold: bool = False
@@ -74,16 +81,18 @@ class _Flags(NamedTuple):
     dot_all: bool = False
 
 
-class _Group:
-    """A group that is not closed yet, and the flags to go back to."""
+class OpenGroup:
+    """A group that is not closed yet, the flags to go back to, and its number if its text is captured."""
 
-    def __init__(self, flags: _Flags) -> None:
+    def __init__(self, flags: Flags, number: int | None = None) -> None:
         self.flags = flags
+        self.number = number
         self.branches: list[list[Node]] = [[]]
 
     def node(self) -> Node:
         branches: list[Node] = [nodes[0] if len(nodes) == 1 else Sequence(nodes) for nodes in self.branches]
-        return branches[0] if len(branches) == 1 else Choice(branches)
+        node = branches[0] if len(branches) == 1 else Choice(branches)
+        return node if self.number is None else Group(node, self.number)
 
 
 def parse(expression: str) -> Node:
@@ -92,24 +101,37 @@ def parse(expression: str) -> Node:
     Raises:
         RegexError: it is not valid.
     """
-    return _Parser(expression).parse()
+    return Parser(expression).parse()
 
 
-def _fail(reason: str) -> NoReturn:
+def fail(reason: str) -> NoReturn:
     raise RegexError(reason)
 
 
-class _Parser:
+class Parser:
+    """Reads one expression.
+
+    Attributes:
+        names: the numbers of named groups.
+        count: the number of groups whose text is captured.
+    """
+
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
         # Found once: a search from each `[:` of a text without an end would take quadratic time.
         self._last_posix_end = text.rfind(":]")
-        self._flags = _Flags()
-        self._groups = [_Group(self._flags)]
-        self._names: set[str] = set()
+        self._flags = Flags()
+        self._groups = [OpenGroup(self._flags)]
+        self.names: dict[str, int] = {}
+        self.count = 0
 
     def parse(self) -> Node:
+        """Return the tree of the expression.
+
+        Raises:
+            RegexError: it is not valid.
+        """
         after_repeat = False
         while self._at < len(self._text):
             character = self._text[self._at]
@@ -139,7 +161,7 @@ class _Parser:
                 self._at += 1
                 self._single(character)
         if len(self._groups) > 1:
-            _fail(MISSING_PAREN)
+            fail(MISSING_PAREN)
         return self._groups[0].node()
 
     def _looking_at(self, text: str) -> bool:
@@ -148,7 +170,7 @@ class _Parser:
     def _next(self, reason: str) -> str:
         """Take a character; at the end of the expression it fails for this reason."""
         if self._at >= len(self._text):
-            _fail(reason)
+            fail(reason)
         self._at += 1
         return self._text[self._at - 1]
 
@@ -189,7 +211,7 @@ class _Parser:
             return None
         self._at += 1
         if max(minimum, maximum or 0) > REPEAT_LIMIT or (maximum is not None and minimum > maximum):
-            _fail(REPEAT_COUNT)
+            fail(REPEAT_COUNT)
         return minimum, maximum
 
     def _number(self) -> int | None:
@@ -201,50 +223,54 @@ class _Parser:
         return None if not digits or (len(digits) > 1 and digits[0] == "0") else int(digits[:9])
 
     def _repeat(self, minimum: int, maximum: int | None, *, after_repeat: bool) -> None:
-        if self._looking_at("?"):
-            self._at += 1
+        lazy = self._looking_at("?")
+        self._at += lazy
         if after_repeat:
-            _fail(NESTED_REPEAT)
+            fail(NESTED_REPEAT)
         branch = self._groups[-1].branches[-1]
         if not branch:
-            _fail(MISSING_ARGUMENT)
-        branch[-1] = Repeat(branch[-1], minimum, maximum)
+            fail(MISSING_ARGUMENT)
+        branch[-1] = Repeat(branch[-1], minimum, maximum, lazy)
 
     # -- groups
 
     def _open(self) -> None:
+        name = None
         if self._looking_at("(?P<") or self._looking_at("(?<"):
-            self._name()
+            name = self._name()
         elif self._looking_at("(?"):
             self._perl_flags()
             return
         else:
             self._at += 1
-        self._push(self._flags)
+        self.count += 1
+        if name is not None:
+            self.names[name] = self.count
+        self._push(self._flags, self.count)
 
-    def _push(self, flags_outside: _Flags) -> None:
+    def _push(self, flags_outside: Flags, number: int | None = None) -> None:
         if len(self._groups) > NESTING_LIMIT:
-            _fail(f"more than {NESTING_LIMIT} groups within each other")
-        self._groups.append(_Group(flags_outside))
+            fail(f"more than {NESTING_LIMIT} groups within each other")
+        self._groups.append(OpenGroup(flags_outside, number))
 
     def _close(self) -> None:
         if len(self._groups) == 1:
-            _fail(UNEXPECTED_PAREN)
+            fail(UNEXPECTED_PAREN)
         self._at += 1
         group = self._groups.pop()
         self._flags = group.flags
         self._add(group.node())
 
-    def _name(self) -> None:
+    def _name(self) -> str:
         start = self._text.index("<", self._at) + 1
         end = self._text.find(">", start)
         name = self._text[start:end] if end >= 0 else ""
         if not name or not all(character.isascii() and (character.isalnum() or character == "_") for character in name):
-            _fail(NAMED_CAPTURE)
-        if name in self._names:
-            _fail(DUPLICATE_NAME)
-        self._names.add(name)
+            fail(NAMED_CAPTURE)
+        if name in self.names:
+            fail(DUPLICATE_NAME)
         self._at = end + 1
+        return name
 
     def _perl_flags(self) -> None:
         """Read `(?flags)`, which count to the end of the group, or `(?flags:`, which opens one."""
@@ -263,7 +289,7 @@ class _Parser:
                 if character in names:
                     changes[names[character]] = value
             else:
-                _fail(PERL_SYNTAX)
+                fail(PERL_SYNTAX)
         outside = self._flags
         self._flags = self._flags._replace(**changes)
         if character == ":":
@@ -299,13 +325,13 @@ class _Parser:
                 self._at += 1
             digits = self._text[start : self._at]
             # A single digit other than 0 would be a reference to a group, which RE2 does not have.
-            return int(digits, 8) if digits[0] == "0" or len(digits) > 1 else _fail(ESCAPE)
+            return int(digits, 8) if digits[0] == "0" or len(digits) > 1 else fail(ESCAPE)
         if character == "x":
             return self._hexadecimal()
         if character in _CONTROLS:
             return _CONTROLS[character]
         if character.isascii() and character.isalnum():
-            _fail(ESCAPE)
+            fail(ESCAPE)
         return ord(character)
 
     def _hexadecimal(self) -> int:
@@ -317,9 +343,9 @@ class _Parser:
             digits = self._text[self._at : self._at + 2]
             self._at += 2
             if len(digits) < 2:
-                _fail(ESCAPE)
+                fail(ESCAPE)
         if not digits or not all(digit in "0123456789abcdefABCDEF" for digit in digits) or int(digits, 16) > LAST:
-            _fail(ESCAPE)
+            fail(ESCAPE)
         return int(digits, 16)
 
     # -- classes
@@ -335,7 +361,7 @@ class _Parser:
         name = self._next(CLASS_RANGE)
         if name == "{":
             end = self._text.find("}", self._at)
-            name = self._text[self._at : end] if end >= 0 else _fail(CLASS_RANGE)
+            name = self._text[self._at : end] if end >= 0 else fail(CLASS_RANGE)
             self._at = end + 1
         if name.startswith("^"):
             negated, name = not negated, name[1:]
@@ -344,7 +370,7 @@ class _Parser:
         if name not in CATEGORIES:
             may_be_script = len(name) > 2 and name.replace("_", "").isalpha()
             hint = f": {name} is no category, and scripts are not implemented" if may_be_script else ""
-            _fail(CLASS_RANGE + hint)
+            fail(CLASS_RANGE + hint)
         return CharSet(categories=[name], folded=self._flags.fold, negated=negated)
 
     def _class(self) -> CharSet:
@@ -365,7 +391,7 @@ class _Parser:
                 self._at += 1
                 high = self._class_point()
                 if high < low:
-                    _fail(CLASS_RANGE)
+                    fail(CLASS_RANGE)
             ranges.append((low, high))
         self._at += 1
         return CharSet(ranges, others=others, folded=self._flags.fold, negated=negated)
@@ -378,7 +404,7 @@ class _Parser:
             self._at = end + 2
             plain = name.removeprefix("^")
             if plain not in POSIX:
-                _fail(CLASS_RANGE)
+                fail(CLASS_RANGE)
             return CharSet(POSIX[plain], folded=self._flags.fold, negated=plain != name)
         if self._looking_at("\\"):
             following = self._text[self._at + 1 : self._at + 2]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from refbroker.coordinators.regex import RegexError, compile_regex
-from refbroker.coordinators.regex.syntax import NESTING_LIMIT
+from refbroker.regex import RegexError, compile_regex
+from refbroker.regex.syntax import NESTING_LIMIT
 
 RE2J = r"""
 [a                  missing closing ]

@@ -1,7 +1,7 @@
 """Matching with captured groups, in time that grows with the text and the expression only (Pike's algorithm).
 
 All ways to match advance together, a character at a time, in the order in which Java would try them. Of those that
-reach an instruction, the first one goes on, so that there are never more ways than instructions. Elsewhere: whether a
+reach an instruction, the first one continues, so that there are never more ways than instructions. Elsewhere: whether a
 text matches, without groups (`automaton`).
 """
 

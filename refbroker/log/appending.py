@@ -14,6 +14,7 @@ from refbroker.log.producer_loading import read_marker, replay_batch
 from refbroker.log.producer_state import ProducerStates
 from refbroker.log.segment import Segment
 from refbroker.log.validation import Origin, StampedBatch, Stamper, keep_offsets
+from refbroker.log.verification import Verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,13 @@ def check_producers(
     batches: Sequence[StampedBatch],
     origin: Origin,
     *,
-    verified: bool,
+    verified: Verified,
     transaction_version: int,
 ) -> None:
     """Check that the producers of batches may append them.
 
     Parameters:
-        verified: whether the transaction coordinator has confirmed that the partition is part of the transaction.
+        verified: why the first batch of a transaction may be appended; see `verification`.
         transaction_version: the version of the transactions that markers end.
 
     Raises:

@@ -46,6 +46,7 @@ from refbroker.log.segment import Segment
 from refbroker.log.segment_changes import SegmentChanges
 from refbroker.log.truncation import LogTruncation
 from refbroker.log.validation import Origin, StampedBatch, Stamper, check_records
+from refbroker.log.verification import VerificationState, Verified
 
 logger = logging.getLogger(__name__)
 
@@ -195,7 +196,7 @@ class PartitionLog:
         leader_epoch: int,
         origin: Origin = Origin.CLIENT,
         now_ms: int,
-        verified: bool = False,
+        verified: Verified = False,
         transaction_version: int = 0,
     ) -> AppendResult:
         """Store record batches at the end.
@@ -205,8 +206,7 @@ class PartitionLog:
             leader_epoch: of the partition's leader, which is written into the batches.
             origin: who appends; REPLICATION keeps the offsets and epochs the batches have.
             now_ms: the time, milliseconds since the epoch.
-            verified: whether the coordinator of the records' transaction has confirmed, in this turn of the event
-                loop, that this partition is part of it.
+            verified: why the first batch of a transaction may be appended; see `verification`.
             transaction_version: of the transactions that markers among the batches end; see `producer_state`.
 
         Raises:
@@ -269,8 +269,9 @@ class PartitionLog:
 
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, *, supports_epoch_bump: bool
-    ) -> bool:
-        """Return whether a transaction's coordinator must be asked before a batch is appended; see `ProducerStates`.
+    ) -> VerificationState | None:
+        """Return the guard of a question to a transaction's coordinator before a batch is appended; None if no
+        question is necessary.
 
         Raises:
             InvalidProducerEpochError: a later epoch of the producer has been seen.

@@ -32,7 +32,7 @@ from kclient.errors import (
 )
 from kclient.records import ABORT, BatchHeader, ControlRecord
 from refbroker.log.transaction_index import AbortedTransaction
-from refbroker.log.verification import VerificationState
+from refbroker.log.verification import VerificationState, Verified
 
 BATCHES_TO_RETAIN = 5
 INT16_MAX = 2**15 - 1
@@ -152,6 +152,8 @@ class ProducerStates:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return the first offset of a transaction that is open, or whose end another leader might not know."""
+        if not (self._open_transactions or self._unreplicated):
+            return None
         if self._unreplicated:
             self._unreplicated = [one for one in self._unreplicated if one[1] >= high_watermark]
         return min([*self._open_transactions.values(), *(first for first, _ in self._unreplicated)], default=None)
@@ -176,9 +178,10 @@ class ProducerStates:
 
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool
-    ) -> bool:
-        """Return whether the coordinator must be asked before a transactional batch is appended: none of its
-        transaction was.
+    ) -> VerificationState | None:
+        """Return the guard of a question to the coordinator before a transactional batch is appended.
+
+        None if no question is necessary, since a batch of its transaction has been appended.
 
         Parameters:
             sequence: the batch's first sequence.
@@ -190,26 +193,27 @@ class ProducerStates:
         """
         self._check_epoch(producer_id, producer_epoch)
         if self.in_transaction(producer_id, producer_epoch):
-            return False
+            return None
         state = self._verifications.get(producer_id)
         if state is None:
-            self._verifications[producer_id] = VerificationState(now_ms, producer_epoch, sequence, supports_epoch_bump)
+            state = VerificationState(now_ms, producer_epoch, sequence, supports_epoch_bump)
         else:
-            state.ask(producer_epoch, sequence)
-        return True
+            state = state.ask(producer_epoch, sequence, now_ms)
+        self._verifications[producer_id] = state
+        return state
 
     def in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Return whether a producer has an open transaction here; one of an older epoch may have ended elsewhere."""
         entry = self._entries.get(producer_id)
         return entry is not None and entry.current_txn_first_offset >= 0 and entry.producer_epoch == producer_epoch
 
-    def check(self, header: BatchHeader, offset: int, *, sequences: bool, verified: bool) -> None:
+    def check(self, header: BatchHeader, offset: int, *, sequences: bool, verified: Verified) -> None:
         """Check whether a batch of a producer may be appended.
 
         Parameters:
             offset: its offset in the log.
             sequences: whether its sequence must follow the last one; not so for the coordinators' own batches.
-            verified: whether the coordinator of its transaction has just confirmed that the partition is part of it.
+            verified: why the first batch of a transaction may be appended; see `Verified`.
 
         Raises:
             InvalidProducerEpochError: the producer has used a later epoch.
@@ -220,7 +224,8 @@ class ProducerStates:
         self._check_epoch(header.producer_id, header.producer_epoch, offset)
         if (
             header.is_transactional
-            and not verified
+            and verified is not True
+            and (not verified or self._verifications.get(header.producer_id) is not verified)
             and not self.in_transaction(header.producer_id, header.producer_epoch)
         ):
             raise InvalidTxnStateError("Record was not part of an ongoing transaction", **self._where(offset))

@@ -6,7 +6,7 @@ Each rule again after a crash of the broker, which must not have forgotten what 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -207,7 +207,7 @@ def test_what_a_coordinator_writes_needs_its_transaction_too(log: PartitionLog) 
 
 def test_nothing_is_asked_while_the_transaction_is_open(log: PartitionLog) -> None:
     def must_ask(epoch: int = 0) -> bool:
-        return log.begin_verification(PRODUCER, epoch, 0, supports_epoch_bump=False)
+        return log.begin_verification(PRODUCER, epoch, 0, supports_epoch_bump=False) is not None
 
     assert must_ask()
     apply(log, OPEN[0])
@@ -217,6 +217,42 @@ def test_nothing_is_asked_while_the_transaction_is_open(log: PartitionLog) -> No
     assert must_ask(1)
     with pytest.raises(InvalidProducerEpochError):
         must_ask()
+
+
+@pytest.mark.parametrize(
+    ("version", "between"),
+    [
+        (1, [Marker(commit=False)]),
+        (1, [Marker(commit=False), "ask"]),
+        (2, [Marker(1, version=2)]),
+        (2, ["ask next"]),
+        (2, [Marker(1, version=2), "ask next"]),
+    ],
+    ids=["ended", "begun again", "ended in version 2", "begun in version 2", "ended and begun in version 2"],
+)
+def test_a_late_answer_does_not_verify_a_newer_transaction(log: PartitionLog, version: int, between: list[Any]) -> None:
+    def ask(epoch: int) -> Any:
+        return log.begin_verification(PRODUCER, epoch, 0, supports_epoch_bump=version == 2)
+
+    guard = ask(0)
+    assert guard is not None
+    assert ask(0) is guard, "two batches of one transaction ask together"
+    for step in between:
+        apply(log, step) if isinstance(step, Marker) else ask(1 if step == "ask next" else 0)
+    late = make_batch(producer_id=PRODUCER, producer_epoch=0, base_sequence=0, is_transactional=True)
+    end = log.log_end_offset
+    with pytest.raises((InvalidTxnStateError, InvalidProducerEpochError)):
+        log.append(late, leader_epoch=0, now_ms=START_MS, verified=guard)
+    assert log.log_end_offset == end
+
+
+def test_a_question_for_the_next_transaction_survives_the_marker_of_the_last(log: PartitionLog) -> None:
+    apply(log, OPEN_2[0])
+    guard = log.begin_verification(PRODUCER, 1, 0, supports_epoch_bump=True)
+    assert guard is not None
+    apply(log, Marker(1, version=2))
+    data = make_batch(producer_id=PRODUCER, producer_epoch=1, base_sequence=0, is_transactional=True)
+    assert log.append(data, leader_epoch=0, now_ms=START_MS, verified=guard).base_offset == 2
 
 
 def test_a_question_that_came_to_nothing_is_forgotten_in_time(store: Store) -> None:

@@ -31,7 +31,7 @@ from refbroker.coordinators.groups.coordinator import GroupCoordinator
 from refbroker.coordinators.producer_ids import ProducerIds
 from refbroker.coordinators.topic_creation import AutoTopicCreation
 from refbroker.coordinators.transactions.coordinator import TransactionCoordinator
-from refbroker.coordinators.transactions.markers import MarkerWriter
+from refbroker.coordinators.transactions.markers import MarkerSender, MarkerWriter
 from refbroker.coordinators.transactions.verification import PartitionVerifier
 from refbroker.directories.events import DirectoryEvents
 from refbroker.directories.moves import ReplicaMoves
@@ -221,8 +221,22 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
     tokens = DelegationTokens(image, config, rng)
     topic_creation = AutoTopicCreation(client)
     groups = GroupCoordinator(config, image, topic_creation, partitions, clock, rng, metrics.groups)
-    markers = MarkerWriter(image, partitions, clock, groups.runtime.end_transaction)
-    transactions = TransactionCoordinator(config, image, topic_creation, partitions, producer_ids, markers, clock)
+    markers = MarkerWriter(
+        partitions,
+        clock,
+        groups.runtime.end_transaction,
+        delayed_produces,
+        lambda: config.integer("request.timeout.ms"),
+    )
+    transactions = TransactionCoordinator(
+        config,
+        image,
+        topic_creation,
+        partitions,
+        producer_ids,
+        MarkerSender(image, lambda leader: markers),
+        clock,
+    )
     return BrokerParts(
         node_id=config.node_id,
         config=config,

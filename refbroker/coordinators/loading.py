@@ -15,7 +15,7 @@ from kclient.protocol import Message
 from kclient.protocol.log_records import UnknownRecordTypeError
 from kclient.records import ABORT, COMMIT, RecordBatch, parse_control_record, read_batches
 from refbroker.coordinators.records import decode_record
-from refbroker.log import PartitionLog
+from refbroker.log import Isolation, PartitionLog
 from refbroker.runtime.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ async def load(log: PartitionLog, state: ReplayedState, buffer_bytes: int) -> Lo
     summary = LoadSummary()
     offset, in_piece = log.log_start_offset, 0
     while offset < log.log_end_offset:
-        records = log.read(offset, buffer_bytes).records
+        records = log.read(offset, buffer_bytes, isolation=Isolation.LOG_END).records
         if not len(records):
             # Compaction may have removed all records up to the log end offset.
             break

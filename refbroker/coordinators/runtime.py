@@ -4,9 +4,11 @@ The partition's log is the only store of the state. When the broker becomes the 
 replayed into a new shard, in pieces between which the event loop does other work; until then requests for the
 partition's keys fail with COORDINATOR_LOAD_IN_PROGRESS. A write is an operation that reads the shard and returns a
 `CoordinatorResult` without changing the state. Its records are appended, then replayed, and only then is the response
-returned, so that the records are stored as acks=all requires (on one node: in the log, flushed as the topic's settings
-say). A failed append leaves the state unchanged. When the broker no longer leads the partition, or leads it in a new
-leader epoch, the shard is unloaded: it completes waiting requests with NOT_COORDINATOR and is discarded.
+returned. A failed append leaves the state unchanged. When the broker no longer leads the partition, or leads it in a
+new leader epoch, the shard is unloaded: it completes waiting requests with NOT_COORDINATOR and is discarded.
+
+The answer to a client is held until everything that the shard has written is replicated (`replication_waits`), also if
+the request only reads; a log is loaded up to its end, too. With one replica in sync nothing waits.
 
 Everything runs on the broker's event loop, so that an operation never sees another one half done.
 
@@ -40,11 +42,14 @@ from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
 from kclient.records import BatchBuilder
 from refbroker.coordinators.loading import ReplayedState, load
 from refbroker.coordinators.records import CoordinatorRecord
+from refbroker.coordinators.replication_waits import Complete, ReplicationWaits
 from refbroker.coordinators.states import STATES, ShardEvent, ShardState
 from refbroker.coordinators.timers import ClockTimers
-from refbroker.log import Origin, PartitionLog, TransactionMarker
+from refbroker.log import AppendResult, Origin, PartitionLog, TransactionMarker
+from refbroker.log.verification import Verified
 from refbroker.metadata.partitions import Partitions
 from refbroker.runtime.clock import Clock
+from refbroker.runtime.eventual import all_of, then
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +79,7 @@ class CoordinatorResult(Generic[T]):
     Attributes:
         records: the records to write.
         response: the response to return once the records are stored.
-        written: called with None when the records are stored, or with the error when they could not be.
+        written: called with None when the records are in the log, or with the error when they could not be appended.
         replayed: whether to replay the records; False if the operation has changed the state already and `written`
             reverts the change after an error.
         atomic: whether the records must be in one batch; a long list of independent records need not be.
@@ -95,14 +100,18 @@ class OwnedPartition(Generic[S]):
         log: the partition's log.
         leader_epoch: the leader epoch in which this broker leads the partition.
         shard: the partition's state, readable once it is active.
+        context: the shard's access to the runtime.
         timers: the shard's timers; their actions run while it is active.
+        waits: what waits until the shard's writes are replicated.
     """
 
     partition: int
     log: PartitionLog
     leader_epoch: int
     shard: S
+    context: ShardContext[S]
     timers: ClockTimers
+    waits: ReplicationWaits
     state: ShardState = ShardState.LOADING
     loading: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -123,13 +132,26 @@ class ShardContext(Generic[S]):
         partition: the partition of the internal topic.
         leader_epoch: the leader epoch in which this broker leads the partition.
         timers: the shard's timers.
+        waits: what waits until the shard's writes are replicated.
+
+    Attributes:
+        closed: whether the shard was unloaded, so that its operations have no effect.
     """
 
-    def __init__(self, runtime: CoordinatorRuntime[S], partition: int, leader_epoch: int, timers: ClockTimers) -> None:
+    def __init__(
+        self,
+        runtime: CoordinatorRuntime[S],
+        partition: int,
+        leader_epoch: int,
+        timers: ClockTimers,
+        waits: ReplicationWaits,
+    ) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch
+        self.closed = False
         self._runtime = runtime
         self._timers = timers
+        self._waits = waits
 
     def now(self) -> int:
         """Return the time, in milliseconds since the Unix epoch."""
@@ -148,7 +170,8 @@ class ShardContext(Generic[S]):
             name: the timer's name; a scheduled timer of the same name is replaced.
             retry_after_ms: the delay before a failed write is retried; None for no retry.
         """
-        self._timers.schedule(name, delay_ms, lambda: self.carry_out(name, operation, retry_after_ms))
+        if not self.closed:
+            self._timers.schedule(name, delay_ms, lambda: self.carry_out(name, operation, retry_after_ms))
 
     def carry_out(
         self, name: str, operation: Callable[[], CoordinatorResult[None]], retry_after_ms: int | None = None
@@ -159,6 +182,8 @@ class ShardContext(Generic[S]):
             name: the operation's name for the log, and for its timer if it is retried.
             retry_after_ms: the delay before a failed write is retried; None for no retry.
         """
+        if self.closed:
+            return
         try:
             self._runtime.write(self.partition, lambda shard: operation())
         except NotCoordinatorError:
@@ -171,6 +196,13 @@ class ShardContext(Generic[S]):
     def cancel(self, name: str) -> None:
         """Cancel a timer."""
         self._timers.cancel(name)
+
+    def when_replicated(self, action: Callable[[], None]) -> None:
+        """Act outside of the partition once everything that the shard has written is replicated.
+
+        The action is dropped if another broker coordinates the partition before.
+        """
+        self._waits.hold(lambda error: action(), limited=False)
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -185,6 +217,7 @@ class CoordinatorRuntime(Generic[S]):
         compression_type: the compression type of written batches.
         base_sequence: the base sequence of written batches; it is never read, but each coordinator of Kafka has its
             own value.
+        timeout_ms: returns how long an answer may wait for replication, in milliseconds.
     """
 
     def __init__(
@@ -195,6 +228,7 @@ class CoordinatorRuntime(Generic[S]):
         make: Callable[[ShardContext[S]], S],
         *,
         load_buffer_bytes: int,
+        timeout_ms: Callable[[], int],
         compression_type: str = "none",
         base_sequence: int = 0,
     ) -> None:
@@ -203,6 +237,7 @@ class CoordinatorRuntime(Generic[S]):
         self._partitions = partitions
         self._make = make
         self._load_buffer_bytes = load_buffer_bytes
+        self._timeout_ms = timeout_ms
         self._compression_type = compression_type
         self._base_sequence = base_sequence
         self._owned: dict[int, OwnedPartition[S]] = {}
@@ -234,8 +269,11 @@ class CoordinatorRuntime(Generic[S]):
 
     def _load(self, partition: int, log: PartitionLog, epoch: int) -> None:
         timers = ClockTimers(self.now)
-        shard = self._make(ShardContext(self, partition, epoch, timers))
-        owned = self._owned[partition] = OwnedPartition(partition, log, epoch, shard, timers)
+        waits = ReplicationWaits(log, timers, self.now, self._timeout_ms)
+        context = ShardContext(self, partition, epoch, timers, waits)
+        owned = self._owned[partition] = OwnedPartition(
+            partition, log, epoch, self._make(context), context, timers, waits
+        )
         if log.log_start_offset == log.log_end_offset:
             self._activate(owned)
             return
@@ -267,9 +305,11 @@ class CoordinatorRuntime(Generic[S]):
         owned.apply(ShardEvent.UNLOAD)
         if owned.loading is not None:
             owned.loading.cancel()
+        owned.context.closed = True
         owned.timers.cancel_all()
         if was_active:
             owned.shard.unloaded()
+        owned.waits.close()
 
     # Use
 
@@ -322,13 +362,14 @@ class CoordinatorRuntime(Generic[S]):
         *,
         producer_id: int = NO_PRODUCER,
         producer_epoch: int = NO_PRODUCER,
+        verified: Verified = False,
     ) -> T:
-        """Run an operation, and return its response once its records are stored.
+        """Run an operation, and return its response once its records are in the log; `answer` holds it for a client.
 
         Parameters:
             operation: must not change the state, except as described at `CoordinatorResult.replayed`.
-            producer_id, producer_epoch: the producer whose transaction the records belong to. The transaction
-                coordinator has confirmed that the partition is part of that transaction.
+            producer_id, producer_epoch: the producer whose transaction the records belong to.
+            verified: why that transaction may write to the partition; see `refbroker.log.verification`.
 
         Raises:
             CoordinatorLoadInProgressError, NotCoordinatorError: as `shard` does.
@@ -338,7 +379,7 @@ class CoordinatorRuntime(Generic[S]):
         result = operation(owned.shard)
         if result.records:
             try:
-                self._append(owned, result, producer_id, producer_epoch)
+                self._append(owned, result, producer_id, producer_epoch, verified)
             except KafkaError as error:
                 failure = coordinator_error(error)
                 logger.error("could not write to %s-%d: %s", self.topic, partition, error)
@@ -350,7 +391,12 @@ class CoordinatorRuntime(Generic[S]):
         return result.response
 
     def _append(
-        self, owned: OwnedPartition[S], result: CoordinatorResult[T], producer_id: int, producer_epoch: int
+        self,
+        owned: OwnedPartition[S],
+        result: CoordinatorResult[T],
+        producer_id: int,
+        producer_epoch: int,
+        verified: Verified,
     ) -> None:
         found = self._partitions.find(self.topic, owned.partition)
         self._partitions.check_in_sync(found)
@@ -374,14 +420,57 @@ class CoordinatorRuntime(Generic[S]):
                 leader_epoch=owned.leader_epoch,
                 origin=Origin.COORDINATOR,
                 now_ms=now,
-                verified=transactional,
+                verified=verified,
             )
             if result.replayed:
                 for offset, record in enumerate(rest[:taken], stored.base_offset):
                     owned.shard.replay(record.key, record.value, producer_id, offset)
             del rest[:taken]
 
-    def end_transaction(self, partition: int, marker: TransactionMarker) -> None:
+    # Answers
+
+    def answer(self, partition: int, ask: Callable[[], T], failed: Callable[[KafkaError], T]) -> T | asyncio.Future[T]:
+        """Return an answer, at once or when everything that it may depend on is replicated.
+
+        Parameters:
+            ask: returns the answer, from reading the shard or writing to it; raises the error of the request.
+            failed: returns the answer for an error: of `ask`, COORDINATOR_NOT_AVAILABLE if the replicas do not follow
+                in time, NOT_COORDINATOR if another broker coordinates the partition before.
+        """
+        try:
+            response = ask()
+        except KafkaError as error:
+            return failed(error)
+        owned = self._owned.get(partition)
+        if owned is None or owned.log.high_watermark >= owned.log.log_end_offset:
+            return response
+        return owned.waits.future(lambda error: response if error is None else failed(error))
+
+    def hold(self, partition: int, complete: Complete) -> None:
+        """Call a function with None when everything that the shard has written is replicated, or with the error."""
+        owned = self._owned.get(partition)
+        if owned is None:
+            complete(None)
+        else:
+            owned.waits.hold(complete)
+
+    def answer_of_all(self, ask: Callable[[], T], failed: Callable[[KafkaError], T]) -> T | asyncio.Future[T]:
+        """Return an answer that reads all shards; otherwise as `answer`."""
+        try:
+            response = ask()
+        except KafkaError as error:
+            return failed(error)
+        waits: list[KafkaError | asyncio.Future[KafkaError | None] | None] = [
+            owned.waits.future(_unchanged) for owned in self._owned.values() if not owned.waits.is_replicated
+        ]
+
+        def respond(errors: list[KafkaError | None]) -> T:
+            error = next(filter(None, errors), None)
+            return response if error is None else failed(error)
+
+        return then(all_of(waits), respond)
+
+    def end_transaction(self, partition: int, marker: TransactionMarker) -> AppendResult:
         """Write the marker of a transaction, then apply or discard the transaction's records.
 
         Raises:
@@ -389,8 +478,13 @@ class CoordinatorRuntime(Generic[S]):
             KafkaError: the marker could not be stored.
         """
         owned = self._active(partition)
-        marker.append_to(owned.log, leader_epoch=owned.leader_epoch, now_ms=self.now())
+        stored = marker.append_to(owned.log, leader_epoch=owned.leader_epoch, now_ms=self.now())
         owned.shard.end_transaction(marker.producer_id, committed=marker.commit)
+        return stored
+
+
+def _unchanged(error: KafkaError | None) -> KafkaError | None:
+    return error
 
 
 def coordinator_error(error: KafkaError) -> KafkaError:

@@ -9,6 +9,8 @@ Permissions: WRITE on the transactional id, READ on the group.
 
 from __future__ import annotations
 
+import asyncio
+
 from kclient.errors import KafkaError
 from kclient.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from refbroker.coordinators.internal_topic import OFFSETS_TOPIC
@@ -21,7 +23,9 @@ from refbroker.security.permissions import READ_GROUP, WRITE_TRANSACTIONAL_ID
 FIRST_WITH_PRODUCER_FENCED = 2
 
 
-def handle(context: Context[TransactionServices], request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+def handle(
+    context: Context[TransactionServices], request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse | asyncio.Future[AddOffsetsToTxnResponse]:
     """Carry out an AddOffsetsToTxn request."""
     broker, access = context.broker, context.access
     refusal = access.refusal(WRITE_TRANSACTIONAL_ID, request.transactional_id) or access.refusal(
@@ -29,7 +33,8 @@ def handle(context: Context[TransactionServices], request: AddOffsetsToTxnReques
     )
     if refusal is not None:
         return AddOffsetsToTxnResponse(error_code=code_of(refusal))
-    try:
+
+    def ask() -> AddOffsetsToTxnResponse:
         broker.transactions.add_partitions(
             request.transactional_id,
             request.producer_id,
@@ -37,7 +42,10 @@ def handle(context: Context[TransactionServices], request: AddOffsetsToTxnReques
             [(OFFSETS_TOPIC, broker.groups.topic.partition_for(request.group_id))],
             client_version=0,
         )
-    except KafkaError as error:
+        return AddOffsetsToTxnResponse()
+
+    def failed(error: KafkaError) -> AddOffsetsToTxnResponse:
         code = transaction_code(error, knows_fenced=context.version >= FIRST_WITH_PRODUCER_FENCED)
         return AddOffsetsToTxnResponse(error_code=code)
-    return AddOffsetsToTxnResponse()
+
+    return broker.transactions.answer(request.transactional_id, ask, failed)

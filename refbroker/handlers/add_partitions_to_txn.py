@@ -11,6 +11,8 @@ CLUSTER_ACTION on the cluster.
 
 from __future__ import annotations
 
+import asyncio
+
 from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from refbroker.coordinators.transactions.coordinator import Answers
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
@@ -19,6 +21,7 @@ from refbroker.handlers.context import Context
 from refbroker.handlers.services import TransactionServices
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.runtime.error_codes import NONE, code_of
+from refbroker.runtime.eventual import all_of, then
 from refbroker.security.authorizer import Access
 from refbroker.security.permissions import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
@@ -29,13 +32,18 @@ TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 
-def handle(context: Context[TransactionServices], request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+Result = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
+
+
+def handle(
+    context: Context[TransactionServices], request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse | asyncio.Future[AddPartitionsToTxnResponse]:
     """Carry out an AddPartitionsToTxn request."""
     transactions, access = context.broker.transactions, context.access
     if context.version < FIRST_OF_BROKERS:
         partitions = _partitions(request.v3_and_below_topics)
         refusal = access.refusal(WRITE_TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
-        answers: Answers = (
+        answers: Answers | asyncio.Future[Answers] = (
             dict.fromkeys(partitions, refusal)
             if refusal is not None
             else transactions.add_or_verify(
@@ -48,28 +56,31 @@ def handle(context: Context[TransactionServices], request: AddPartitionsToTxnReq
                 refused=_refused_topics(access, request.v3_and_below_topics),
             )
         )
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(context, answers))
+        return then(
+            answers, lambda found: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(context, found))
+        )
     refusal = access.refusal(CLUSTER_ACTION)
     if refusal is not None:
         return AddPartitionsToTxnResponse(error_code=code_of(refusal))
-    return AddPartitionsToTxnResponse(
-        results_by_transaction=[
-            AddPartitionsToTxnResponse.AddPartitionsToTxnResult(
-                transactional_id=one.transactional_id,
-                topic_results=_results(
-                    context,
-                    transactions.add_or_verify(
-                        one.transactional_id,
-                        one.producer_id,
-                        one.producer_epoch,
-                        _partitions(one.topics),
-                        verify_only=one.verify_only,
-                        client_version=FIRST_WITH_EPOCH_BUMP,
-                    ),
-                ),
-            )
-            for one in request.transactions
-        ]
+    results = [_add_or_verify(context, one) for one in request.transactions]
+    return then(all_of(results), lambda found: AddPartitionsToTxnResponse(results_by_transaction=found))
+
+
+def _add_or_verify(
+    context: Context[TransactionServices], one: AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+) -> Result | asyncio.Future[Result]:
+    """Carry out the part of a request that concerns one transaction."""
+    answers = context.broker.transactions.add_or_verify(
+        one.transactional_id,
+        one.producer_id,
+        one.producer_epoch,
+        _partitions(one.topics),
+        verify_only=one.verify_only,
+        client_version=FIRST_WITH_EPOCH_BUMP,
+    )
+    return then(
+        answers,
+        lambda found: Result(transactional_id=one.transactional_id, topic_results=_results(context, found)),
     )
 
 

@@ -111,6 +111,8 @@ class LeaderHints:
 
     def endpoints(self) -> list[Any]:
         """Return the endpoints of the leaders that were returned."""
+        if not self._leaders:
+            return []
         return [
             self._node_type(node_id=node, host=host, port=port, rack=self._image.brokers[node].rack)
             for node, (host, port) in sorted(self._leaders.items())

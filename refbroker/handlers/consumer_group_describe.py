@@ -10,7 +10,9 @@ Permissions: DESCRIBE on the group, and on the topics that its members read.
 
 from __future__ import annotations
 
-from kclient.errors import InvalidGroupIdError, KafkaError, TopicAuthorizationError, UnsupportedVersionError
+import asyncio
+
+from kclient.errors import InvalidGroupIdError, TopicAuthorizationError, UnsupportedVersionError
 from kclient.protocol.acls import AclResourceType
 from kclient.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -21,10 +23,13 @@ from refbroker.coordinators.groups.consumer.settings import assignor_names, is_e
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.runtime.eventual import all_of, then
 from refbroker.security.permissions import DESCRIBE_GROUP, DESCRIBE_TOPIC
 
 
-def handle(context: Context[GroupServices], request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+def handle(
+    context: Context[GroupServices], request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse | asyncio.Future[ConsumerGroupDescribeResponse]:
     """Answer a ConsumerGroupDescribe request."""
     if not is_enabled(context.broker.config, context.broker.image):
         code = UnsupportedVersionError.code
@@ -33,16 +38,18 @@ def handle(context: Context[GroupServices], request: ConsumerGroupDescribeReques
         )
     refusals = {group_id: context.access.refusal(DESCRIBE_GROUP, group_id) for group_id in request.group_ids}
     # As in Kafka, refused groups come first.
-    groups = [
+    refused = [
         DescribedConsumerGroup(group_id=group_id, error_code=code_of(refusal))
         for group_id in request.group_ids
         if (refusal := refusals[group_id]) is not None
     ]
-    groups += [
-        _without_hidden_topics(context, _describe(context, group_id))
-        for group_id in request.group_ids
-        if refusals[group_id] is None
-    ]
+    described = [_describe(context, group_id) for group_id in request.group_ids if refusals[group_id] is None]
+    return then(all_of(described), lambda groups: _response(context, request, [*refused, *groups]))
+
+
+def _response(
+    context: Context[GroupServices], request: ConsumerGroupDescribeRequest, groups: list[DescribedConsumerGroup]
+) -> ConsumerGroupDescribeResponse:
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
@@ -67,20 +74,25 @@ def _without_hidden_topics(context: Context[GroupServices], group: DescribedCons
     )
 
 
-def _describe(context: Context[GroupServices], group_id: str) -> DescribedConsumerGroup:
+def _describe(
+    context: Context[GroupServices], group_id: str
+) -> DescribedConsumerGroup | asyncio.Future[DescribedConsumerGroup]:
     broker = context.broker
-    if not group_id:
-        return DescribedConsumerGroup(group_id=group_id, error_code=InvalidGroupIdError.code)
-    try:
-        shard = broker.groups.shard(group_id)
-    except KafkaError as error:
-        return DescribedConsumerGroup(group_id=group_id, error_code=code_of(error))
-
     topics = broker.image.topics_by_id
-    return describe_consumer_group(
-        shard.groups,
-        shard.consumers,
-        group_id,
-        assignor_names(broker.config)[0],
-        lambda topic_id: topics[topic_id].name if topic_id in topics else None,
+
+    def ask() -> DescribedConsumerGroup:
+        if not group_id:
+            raise InvalidGroupIdError
+        shard = broker.groups.shard(group_id)
+        described = describe_consumer_group(
+            shard.groups,
+            shard.consumers,
+            group_id,
+            assignor_names(broker.config)[0],
+            lambda topic_id: topics[topic_id].name if topic_id in topics else None,
+        )
+        return _without_hidden_topics(context, described)
+
+    return broker.groups.answer(
+        group_id, ask, lambda error: DescribedConsumerGroup(group_id=group_id, error_code=code_of(error))
     )

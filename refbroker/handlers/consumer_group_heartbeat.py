@@ -10,6 +10,8 @@ topics that the client may describe.
 
 from __future__ import annotations
 
+import asyncio
+
 from kclient.errors import KafkaError, UnsupportedVersionError
 from kclient.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -25,7 +27,9 @@ from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import DESCRIBE_TOPIC, READ_GROUP
 
 
-def handle(context: Context[GroupServices], request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+def handle(
+    context: Context[GroupServices], request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
     """Carry out a ConsumerGroupHeartbeat request."""
     broker = context.broker
     if not is_enabled(broker.config, broker.image):
@@ -35,17 +39,22 @@ def handle(context: Context[GroupServices], request: ConsumerGroupHeartbeatReque
         None,
     )
     if refusal is not None:
-        return ConsumerGroupHeartbeatResponse(error_code=code_of(refusal), error_message=refusal.message)
+        return _failed(refusal)
     caller = Caller(
         context.version,
         context.client_id or "",
         host_of(context.connection.peer),
         lambda topic: context.access.allows(DESCRIBE_TOPIC, topic, filters=True),
     )
-    try:
+
+    def ask() -> ConsumerGroupHeartbeatResponse:
         check_request(request, context.version, assignor_names(broker.config))
         return broker.groups.write(
             request.group_id, lambda shard: shard.protocols.on_consumer_group_heartbeat(caller, request)
         )
-    except KafkaError as error:
-        return ConsumerGroupHeartbeatResponse(error_code=code_of(error), error_message=error.message)
+
+    return broker.groups.answer(request.group_id, ask, _failed)
+
+
+def _failed(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=code_of(error), error_message=error.message)

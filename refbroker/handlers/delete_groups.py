@@ -7,30 +7,34 @@ Permissions: DELETE on the group.
 
 from __future__ import annotations
 
-from kclient.errors import KafkaError
+import asyncio
+
 from kclient.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
-from refbroker.runtime.error_codes import NONE, code_of
+from refbroker.runtime.error_codes import code_of
+from refbroker.runtime.eventual import all_of, then
 from refbroker.security.permissions import DELETE_GROUP
 
+Result = DeleteGroupsResponse.DeletableGroupResult
 
-def handle(context: Context[GroupServices], request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+
+def handle(
+    context: Context[GroupServices], request: DeleteGroupsRequest
+) -> DeleteGroupsResponse | asyncio.Future[DeleteGroupsResponse]:
     """Carry out a DeleteGroups request."""
-    return DeleteGroupsResponse(
-        results=[
-            DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=_delete(context, group_id))
-            for group_id in dict.fromkeys(request.groups_names)
-        ]
-    )
+    results = [_delete(context, group_id) for group_id in dict.fromkeys(request.groups_names)]
+    return then(all_of(results), lambda all_results: DeleteGroupsResponse(results=all_results))
 
 
-def _delete(context: Context[GroupServices], group_id: str) -> int:
-    refusal = context.access.refusal(DELETE_GROUP, group_id)
-    if refusal is not None:
-        return code_of(refusal)
-    try:
-        context.broker.groups.write(group_id, lambda shard: shard.delete_group(group_id))
-    except KafkaError as error:
-        return code_of(error)
-    return NONE
+def _delete(context: Context[GroupServices], group_id: str) -> Result | asyncio.Future[Result]:
+    groups = context.broker.groups
+
+    def ask() -> Result:
+        refusal = context.access.refusal(DELETE_GROUP, group_id)
+        if refusal is not None:
+            raise refusal
+        groups.write(group_id, lambda shard: shard.delete_group(group_id))
+        return Result(group_id=group_id)
+
+    return groups.answer(group_id, ask, lambda error: Result(group_id=group_id, error_code=code_of(error)))

@@ -9,28 +9,38 @@ Permissions: DESCRIBE on the group.
 
 from __future__ import annotations
 
-from kclient.errors import KafkaError
+import asyncio
+
 from kclient.protocol.acls import AclResourceType
 from kclient.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from refbroker.coordinators.groups.administration import DescribedGroup, describe_group
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.runtime.eventual import all_of, then
 from refbroker.security.permissions import DESCRIBE_GROUP
 
 FIRST_WITH_OPERATIONS = 3
 
 
-def handle(context: Context[GroupServices], request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def handle(
+    context: Context[GroupServices], request: DescribeGroupsRequest
+) -> DescribeGroupsResponse | asyncio.Future[DescribeGroupsResponse]:
     """Answer a DescribeGroups request."""
     refusals = {group_id: context.access.refusal(DESCRIBE_GROUP, group_id) for group_id in request.groups}
     # As in Kafka, refused groups come first.
-    groups = [
+    refused = [
         DescribedGroup(group_id=group_id, error_code=code_of(refusal))
         for group_id in request.groups
         if (refusal := refusals[group_id]) is not None
     ]
-    groups += [_describe(context, group_id) for group_id in request.groups if refusals[group_id] is None]
+    described = [_describe(context, group_id) for group_id in request.groups if refusals[group_id] is None]
+    return then(all_of(described), lambda groups: _response(context, request, [*refused, *groups]))
+
+
+def _response(
+    context: Context[GroupServices], request: DescribeGroupsRequest, groups: list[DescribedGroup]
+) -> DescribeGroupsResponse:
     if context.version >= FIRST_WITH_OPERATIONS and request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
@@ -38,9 +48,11 @@ def handle(context: Context[GroupServices], request: DescribeGroupsRequest) -> D
     return DescribeGroupsResponse(groups=groups)
 
 
-def _describe(context: Context[GroupServices], group_id: str) -> DescribedGroup:
-    try:
-        shard = context.broker.groups.shard(group_id)
-    except KafkaError as error:
-        return DescribedGroup(group_id=group_id, error_code=code_of(error))
-    return describe_group(shard.groups, shard.consumers, group_id, context.version)
+def _describe(context: Context[GroupServices], group_id: str) -> DescribedGroup | asyncio.Future[DescribedGroup]:
+    groups = context.broker.groups
+
+    def ask() -> DescribedGroup:
+        shard = groups.shard(group_id)
+        return describe_group(shard.groups, shard.consumers, group_id, context.version)
+
+    return groups.answer(group_id, ask, lambda error: DescribedGroup(group_id=group_id, error_code=code_of(error)))

@@ -9,31 +9,38 @@ Permissions: DESCRIBE on the transactional id, and on each topic that is returne
 
 from __future__ import annotations
 
-from kclient.errors import KafkaError
+import asyncio
+
 from kclient.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from refbroker.coordinators.transactions.listing import describe
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import TransactionServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.runtime.eventual import all_of, then
 from refbroker.security.permissions import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID
 
 State = DescribeTransactionsResponse.TransactionState
 
 
-def handle(context: Context[TransactionServices], request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+def handle(
+    context: Context[TransactionServices], request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse | asyncio.Future[DescribeTransactionsResponse]:
     """Answer a DescribeTransactions request."""
     states = [_describe(context, transactional_id) for transactional_id in request.transactional_ids]
-    return DescribeTransactionsResponse(transaction_states=states)
+    return then(all_of(states), lambda found: DescribeTransactionsResponse(transaction_states=found))
 
 
-def _describe(context: Context[TransactionServices], transactional_id: str) -> State:
-    access = context.access
-    try:
+def _describe(context: Context[TransactionServices], transactional_id: str) -> State | asyncio.Future[State]:
+    access, transactions = context.access, context.broker.transactions
+
+    def ask() -> State:
         refusal = access.refusal(DESCRIBE_TRANSACTIONAL_ID, transactional_id)
         if refusal is not None:
             raise refusal
-        state = describe(context.broker.transactions, transactional_id)
-    except KafkaError as error:
-        return State(transactional_id=transactional_id, error_code=code_of(error))
-    state.topics = [topic for topic in state.topics if access.allows(DESCRIBE_TOPIC, topic.topic)]
-    return state
+        state = describe(transactions, transactional_id)
+        state.topics = [topic for topic in state.topics if access.allows(DESCRIBE_TOPIC, topic.topic)]
+        return state
+
+    return transactions.answer(
+        transactional_id, ask, lambda error: State(transactional_id=transactional_id, error_code=code_of(error))
+    )

@@ -10,6 +10,8 @@ Permissions: WRITE on the transactional id.
 
 from __future__ import annotations
 
+import asyncio
+
 from kclient.errors import KafkaError
 from kclient.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
@@ -23,21 +25,28 @@ FIRST_WITH_PRODUCER_FENCED = 2
 FIRST_OF_VERSION_2 = 5
 
 
-def handle(context: Context[TransactionServices], request: EndTxnRequest) -> EndTxnResponse:
+def handle(
+    context: Context[TransactionServices], request: EndTxnRequest
+) -> EndTxnResponse | asyncio.Future[EndTxnResponse]:
     """Carry out an EndTxn request."""
     refusal = context.access.refusal(WRITE_TRANSACTIONAL_ID, request.transactional_id)
     if refusal is not None:
         return EndTxnResponse(error_code=code_of(refusal))
     bumps = context.version >= FIRST_OF_VERSION_2
-    try:
-        after = context.broker.transactions.end(
+    transactions = context.broker.transactions
+
+    def ask() -> EndTxnResponse:
+        after = transactions.end(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
             commit=request.committed,
             client_version=FIRST_WITH_EPOCH_BUMP if bumps else 0,
         )
-    except KafkaError as error:
+        return EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.producer_epoch)
+
+    def failed(error: KafkaError) -> EndTxnResponse:
         code = transaction_code(error, knows_fenced=context.version >= FIRST_WITH_PRODUCER_FENCED)
         return EndTxnResponse(error_code=code)
-    return EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.producer_epoch)
+
+    return transactions.answer(request.transactional_id, ask, failed)

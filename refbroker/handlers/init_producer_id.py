@@ -15,6 +15,8 @@ Permissions: WRITE on the transactional id; without one, IDEMPOTENT_WRITE on the
 
 from __future__ import annotations
 
+import asyncio
+
 from kclient.errors import AuthorizationError, ClusterAuthorizationError, InvalidRequestError, KafkaError
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from refbroker.coordinators.transactions.shard import Identity
@@ -28,14 +30,25 @@ FIRST_WITH_PRODUCER_FENCED = 4
 NOBODY = Identity()
 
 
-def handle(context: Context[TransactionServices], request: InitProducerIdRequest) -> InitProducerIdResponse:
+def handle(
+    context: Context[TransactionServices], request: InitProducerIdRequest
+) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
     """Carry out an InitProducerId request."""
-    try:
+
+    def ask() -> InitProducerIdResponse:
         given = _identity(context, request)
-    except KafkaError as error:
+        return InitProducerIdResponse(producer_id=given.producer_id, producer_epoch=given.producer_epoch)
+
+    def failed(error: KafkaError) -> InitProducerIdResponse:
         code = transaction_code(error, knows_fenced=context.version >= FIRST_WITH_PRODUCER_FENCED)
         return InitProducerIdResponse(error_code=code, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=given.producer_id, producer_epoch=given.producer_epoch)
+
+    if request.transactional_id is not None:
+        return context.broker.transactions.answer(request.transactional_id, ask, failed)
+    try:
+        return ask()
+    except KafkaError as error:
+        return failed(error)
 
 
 def _identity(context: Context[TransactionServices], request: InitProducerIdRequest) -> Identity:

@@ -30,9 +30,12 @@ def handle(context: Context[GroupServices], request: JoinGroupRequest) -> asynci
     no_protocol = None if context.version >= FIRST_WITHOUT_PROTOCOL else ""
     answer = LaterAnswer()
 
+    def failed(error: KafkaError) -> JoinGroupResponse:
+        return JoinGroupResponse(protocol_name=no_protocol, error_code=code_of(error))
+
     def respond(response: JoinGroupResponse) -> None:
         response.protocol_name = response.protocol_name or no_protocol
-        answer.give(response)
+        groups.hold(request.group_id, lambda error: answer.give(response if error is None else failed(error)))
 
     refusal = context.access.refusal(READ_GROUP, request.group_id)
     if refusal is not None:
@@ -49,5 +52,5 @@ def handle(context: Context[GroupServices], request: JoinGroupRequest) -> asynci
     try:
         groups.write(request.group_id, lambda shard: shard.protocols.on_join_group(caller, request, respond))
     except KafkaError as error:
-        respond(JoinGroupResponse(error_code=code_of(error)))
+        answer.give(failed(error))
     return answer.future

@@ -8,7 +8,8 @@ Permissions: DESCRIBE on the cluster for all groups; otherwise the response has 
 
 from __future__ import annotations
 
-from kclient.errors import KafkaError
+import asyncio
+
 from kclient.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from refbroker.coordinators.groups.administration import list_groups
 from refbroker.handlers.context import Context
@@ -17,13 +18,17 @@ from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import DESCRIBE_CLUSTER, DESCRIBE_GROUP
 
 
-def handle(context: Context[GroupServices], request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(
+    context: Context[GroupServices], request: ListGroupsRequest
+) -> ListGroupsResponse | asyncio.Future[ListGroupsResponse]:
     """Answer a ListGroups request."""
-    try:
-        shards = context.broker.groups.runtime.shards()
-    except KafkaError as error:
-        return ListGroupsResponse(error_code=code_of(error))
-    access = context.access
+    return context.broker.groups.runtime.answer_of_all(
+        lambda: _list(context, request), lambda error: ListGroupsResponse(error_code=code_of(error))
+    )
+
+
+def _list(context: Context[GroupServices], request: ListGroupsRequest) -> ListGroupsResponse:
+    shards, access = context.broker.groups.runtime.shards(), context.access
     sees_all = access.allows(DESCRIBE_CLUSTER, filters=True)
     return ListGroupsResponse(
         groups=[

@@ -9,7 +9,8 @@ Permissions: the response has the transactional ids that the client may describe
 
 from __future__ import annotations
 
-from kclient.errors import KafkaError
+import asyncio
+
 from kclient.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from refbroker.coordinators.transactions.listing import list_transactions
 from refbroker.handlers.context import Context
@@ -18,12 +19,17 @@ from refbroker.runtime.error_codes import code_of
 from refbroker.security.permissions import DESCRIBE_TRANSACTIONAL_ID
 
 
-def handle(context: Context[TransactionServices], request: ListTransactionsRequest) -> ListTransactionsResponse:
+def handle(
+    context: Context[TransactionServices], request: ListTransactionsRequest
+) -> ListTransactionsResponse | asyncio.Future[ListTransactionsResponse]:
     """Answer a ListTransactions request."""
-    try:
-        response = list_transactions(context.broker.transactions, request, context.broker.clock())
-    except KafkaError as error:
-        return ListTransactionsResponse(error_code=code_of(error))
+    return context.broker.transactions.runtime.answer_of_all(
+        lambda: _list(context, request), lambda error: ListTransactionsResponse(error_code=code_of(error))
+    )
+
+
+def _list(context: Context[TransactionServices], request: ListTransactionsRequest) -> ListTransactionsResponse:
+    response = list_transactions(context.broker.transactions, request, context.broker.clock())
     allows = context.access.allows
     response.transaction_states = [
         state for state in response.transaction_states if allows(DESCRIBE_TRANSACTIONAL_ID, state.transactional_id)

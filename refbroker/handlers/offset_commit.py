@@ -11,6 +11,7 @@ Permissions: READ on the group, without which all partitions are GROUP_AUTHORIZA
 
 from __future__ import annotations
 
+import asyncio
 from uuid import UUID
 
 from kclient.errors import KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
@@ -27,7 +28,9 @@ ResponseTopic = OffsetCommitResponse.OffsetCommitResponseTopic
 ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
 
 
-def handle(context: Context[GroupServices], request: OffsetCommitRequest) -> OffsetCommitResponse:
+def handle(
+    context: Context[GroupServices], request: OffsetCommitRequest
+) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
     """Carry out an OffsetCommit request."""
     refused = _Answer()
     refusal = context.access.refusal(READ_GROUP, request.group_id)
@@ -36,18 +39,23 @@ def handle(context: Context[GroupServices], request: OffsetCommitRequest) -> Off
             refused.add(topic, topic, refusal)
         return OffsetCommitResponse(topics=refused.topics)
     accepted = [found for found in (_check_topic(context, topic, refused) for topic in request.topics) if found]
-    if accepted:
-        request.topics = accepted
-        try:
-            stored = context.broker.groups.write(
-                request.group_id, lambda shard: shard.commit_offsets(request, context.version)
-            )
-        except KafkaError as error:
-            for topic in accepted:
-                refused.add(topic, topic, error)
-        else:
-            refused.merge(stored)
-    return OffsetCommitResponse(topics=refused.topics)
+    if not accepted:
+        return OffsetCommitResponse(topics=refused.topics)
+    request.topics = accepted
+    # Commits are frequent, so the partition of the group is computed once.
+    runtime = context.broker.groups.runtime
+    partition = context.broker.groups.topic.partition_for(request.group_id)
+
+    def ask() -> OffsetCommitResponse:
+        stored = runtime.write(partition, lambda shard: shard.commit_offsets(request, context.version))
+        return OffsetCommitResponse(topics=refused.merged(stored)) if refused.topics else stored
+
+    def failed(error: KafkaError) -> OffsetCommitResponse:
+        for topic in accepted:
+            refused.add(topic, topic, error)
+        return OffsetCommitResponse(topics=refused.topics)
+
+    return runtime.answer(partition, ask, failed)
 
 
 def _check_topic(context: Context[GroupServices], topic: RequestTopic, refused: _Answer) -> RequestTopic | None:
@@ -90,13 +98,18 @@ class _Answer:
             one = ResponsePartition(partition_index=partition.partition_index, error_code=code_of(error))
             answer.partitions.append(one)
 
-    def merge(self, stored: OffsetCommitResponse) -> None:
-        """Add the response of the coordinator."""
-        if not self.topics:
-            self.topics = stored.topics
-            return
+    def merged(self, stored: OffsetCommitResponse) -> list[ResponseTopic]:
+        """Return the topics together with those in the response of the coordinator."""
+        merged = {
+            key: ResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=list(topic.partitions))
+            for key, topic in self._by_name.items()
+        }
         for topic in stored.topics:
-            self._topic(topic.name, topic.topic_id).partitions.extend(topic.partitions)
+            known = merged.setdefault(
+                (topic.name, topic.topic_id), ResponseTopic(name=topic.name, topic_id=topic.topic_id)
+            )
+            known.partitions.extend(topic.partitions)
+        return list(merged.values())
 
     def _topic(self, name: str, topic_id: UUID) -> ResponseTopic:
         topic = self._by_name.get((name, topic_id))

@@ -9,6 +9,7 @@ Permissions: DELETE on the group, and READ on each topic.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from kclient.errors import InvalidGroupIdError, KafkaError, UnknownTopicOrPartitionError
@@ -24,7 +25,9 @@ ResponseTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
-def handle(context: Context[GroupServices], request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+def handle(
+    context: Context[GroupServices], request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | asyncio.Future[OffsetDeleteResponse]:
     """Carry out an OffsetDelete request."""
     refusal = context.access.refusal(DELETE_GROUP, request.group_id)
     if refusal is not None:
@@ -46,16 +49,18 @@ def handle(context: Context[GroupServices], request: OffsetDeleteRequest) -> Off
             known.append(RequestTopic(name=topic.name, partitions=found))
         if missing:
             _refuse(answers, topic.name, missing, UnknownTopicOrPartitionError())
-    try:
-        deleted = context.broker.groups.write(
+    groups = context.broker.groups
+
+    def ask() -> OffsetDeleteResponse:
+        deleted = groups.write(
             request.group_id,
             lambda shard: shard.delete_offsets(OffsetDeleteRequest(group_id=request.group_id, topics=known)),
         )
-    except KafkaError as error:
-        return OffsetDeleteResponse(error_code=code_of(error))
-    for answered in deleted.topics:
-        _add(answers, answered.name, answered.partitions)
-    return OffsetDeleteResponse(topics=list(answers.values()))
+        for answered in deleted.topics:
+            _add(answers, answered.name, answered.partitions)
+        return OffsetDeleteResponse(topics=list(answers.values()))
+
+    return groups.answer(request.group_id, ask, lambda error: OffsetDeleteResponse(error_code=code_of(error)))
 
 
 def _refuse(

@@ -12,12 +12,15 @@ Permissions: DESCRIBE on the group, and on each topic.
 
 from __future__ import annotations
 
+import asyncio
+
 from kclient.errors import KafkaError, UnknownTopicIdError
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from refbroker.coordinators.groups.offset_requests import NO_OFFSET, FetchedGroup, FetchedPartition, FetchedTopic
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.runtime.eventual import all_of, then
 from refbroker.security.permissions import DESCRIBE_GROUP, DESCRIBE_TOPIC
 
 FIRST_WITH_GROUP_ERROR = 2
@@ -28,18 +31,24 @@ RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 RequestTopic = OffsetFetchRequest.OffsetFetchRequestTopics
 
 
-def handle(context: Context[GroupServices], request: OffsetFetchRequest) -> OffsetFetchResponse:
+def handle(
+    context: Context[GroupServices], request: OffsetFetchRequest
+) -> OffsetFetchResponse | asyncio.Future[OffsetFetchResponse]:
     """Answer an OffsetFetch request."""
     stable = request.require_stable
     if context.version >= FIRST_WITH_SEVERAL_GROUPS:
-        return OffsetFetchResponse(groups=[_fetch(context, group, stable) for group in request.groups])
+        fetched = [_fetch(context, group, stable) for group in request.groups]
+        return then(all_of(fetched), lambda groups: OffsetFetchResponse(groups=groups))
     topics = request.topics
     wanted = (
         None
         if topics is None
         else [RequestTopic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics]
     )
-    group = _fetch(context, RequestGroup(group_id=request.group_id, topics=wanted), stable)
+    return then(_fetch(context, RequestGroup(group_id=request.group_id, topics=wanted), stable), _as_of_one_group)
+
+
+def _as_of_one_group(group: FetchedGroup) -> OffsetFetchResponse:
     return OffsetFetchResponse(
         error_code=group.error_code,
         topics=[
@@ -61,7 +70,9 @@ def handle(context: Context[GroupServices], request: OffsetFetchRequest) -> Offs
     )
 
 
-def _fetch(context: Context[GroupServices], group: RequestGroup, require_stable: bool) -> FetchedGroup:
+def _fetch(
+    context: Context[GroupServices], group: RequestGroup, require_stable: bool
+) -> FetchedGroup | asyncio.Future[FetchedGroup]:
     by_id = context.version >= FIRST_WITH_TOPIC_IDS
     refused: list[FetchedTopic] = []
     known = group.topics
@@ -71,28 +82,32 @@ def _fetch(context: Context[GroupServices], group: RequestGroup, require_stable:
         errors = [_topic_error(context, topic, by_id) for topic in known]
         refused = [_failed(topic, error) for topic, error in zip(known, errors, strict=True) if error is not None]
         known = [topic for topic, error in zip(known, errors, strict=True) if error is None]
-    try:
-        refusal = context.access.refusal(DESCRIBE_GROUP, group.group_id)
+    groups, access = context.broker.groups, context.access
+
+    def ask() -> FetchedGroup:
+        refusal = access.refusal(DESCRIBE_GROUP, group.group_id)
         if refusal is not None:
             raise refusal
-        fetched = context.broker.groups.shard(group.group_id).fetch_offsets(
+        fetched = groups.shard(group.group_id).fetch_offsets(
             group.group_id,
             known,
             require_stable=require_stable,
             member_id=group.member_id,
             member_epoch=group.member_epoch,
         )
-    except KafkaError as error:
+        if group.topics is None:
+            fetched.topics = [topic for topic in fetched.topics if access.allows(DESCRIBE_TOPIC, topic.name)]
+            if by_id:
+                fetched.topics = _with_ids(context, fetched.topics)
+        fetched.topics.extend(refused)
+        return fetched
+
+    def failed(error: KafkaError) -> FetchedGroup:
         if context.version >= FIRST_WITH_GROUP_ERROR:
             return FetchedGroup(group_id=group.group_id, error_code=code_of(error))
         return FetchedGroup(group_id=group.group_id, topics=[_failed(topic, error) for topic in group.topics or ()])
-    if group.topics is None:
-        allows = context.access.allows
-        fetched.topics = [topic for topic in fetched.topics if allows(DESCRIBE_TOPIC, topic.name)]
-        if by_id:
-            fetched.topics = _with_ids(context, fetched.topics)
-    fetched.topics.extend(refused)
-    return fetched
+
+    return groups.answer(group.group_id, ask, failed)
 
 
 def _resolve(context: Context[GroupServices], topics: list[RequestTopic]) -> None:

@@ -13,9 +13,10 @@ The first batch of a transaction in a partition is appended after the transactio
 partition belongs to the transaction; from version 12 on, the request adds it (KIP-890). If it does not belong to it,
 the error is TRANSACTION_ABORTABLE, before version 11 INVALID_TXN_STATE; an older epoch of the producer is
 INVALID_PRODUCER_EPOCH; if the coordinator cannot tell, the error is NOT_ENOUGH_REPLICAS, which clients of all versions
-retry. While the previous transaction is being completed, a client with version 12 waits up to
-`add.partitions.to.txn.retry.backoff.max.ms` before it gets CONCURRENT_TRANSACTIONS. Transactional records of several
-producers are INVALID_PRODUCER_ID_MAPPING for all partitions.
+retry. A coordinator on another broker, or one whose replicas are behind, answers later. An answer that comes after the
+end of the transaction appends nothing. While the previous transaction is being completed, a client with version 12
+waits up to `add.partitions.to.txn.retry.backoff.max.ms` before it gets CONCURRENT_TRANSACTIONS. Transactional records
+of several producers are INVALID_PRODUCER_ID_MAPPING for all partitions.
 
 Permissions: WRITE on the topic; for transactional records WRITE on the transactional id, without which they are
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED. InitProducerId checks IDEMPOTENT_WRITE on the cluster.
@@ -24,7 +25,6 @@ TRANSACTIONAL_ID_AUTHORIZATION_FAILED. InitProducerId checks IDEMPOTENT_WRITE on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
@@ -51,15 +51,17 @@ from kclient.errors import (
 )
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.records import batch_headers
-from refbroker.coordinators.transactions.verification import ClientSupport
+from refbroker.coordinators.transactions.verification import NOTHING_TO_VERIFY, ClientSupport, Verification
 from refbroker.handlers.answers import INTERNAL_TOPICS, LeaderHints
 from refbroker.handlers.context import CloseConnectionError, Context, ErrorFree, Reply
 from refbroker.handlers.services import ProduceServices
 from refbroker.log import RejectedRecordsError, RejectedTimestampsError
 from refbroker.log.checkpoints import TopicPartitionKey
+from refbroker.log.verification import Verified
 from refbroker.metadata.partitions import LocalPartition
 from refbroker.replication.delayed_produce import AwaitedAppend
 from refbroker.runtime.error_codes import code_of
+from refbroker.runtime.eventual import then
 from refbroker.security.permissions import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 FIRST_WITH_ZSTD = 7
@@ -80,7 +82,6 @@ _EXPECTED = (RecordTooLargeError, RecordBatchTooLargeError, CorruptRecordError, 
 
 PartitionResult = ProduceResponse.PartitionProduceResponse
 Refusals = dict[str | UUID, AuthorizationError]
-Unverified = Mapping[TopicPartitionKey, KafkaError]
 
 
 class NotInTransactionError(InvalidTxnStateError):
@@ -118,12 +119,14 @@ def handle(context: Context[ProduceServices], request: ProduceRequest) -> Reply 
     except KafkaError as error:
         return _refuse(context, request, error)
     if transaction is None:
-        return _store(context, request, refusals, {})
-    unverified = _verify(context, transaction)
-    if context.version >= FIRST_WITH_TRANSACTIONS_V2 and _has_to_wait(unverified):
+        return _store(context, request, refusals, NOTHING_TO_VERIFY)
+    verification = _verify(context, transaction)
+    if isinstance(verification, asyncio.Future) or _has_to_wait(verification):
         _keep_records(request)
-        return asyncio.get_running_loop().create_task(_verify_again(context, request, transaction, refusals))
-    return _store(context, request, refusals, unverified)
+        return asyncio.get_running_loop().create_task(
+            _store_when_verified(context, request, transaction, refusals, verification)
+        )
+    return _store(context, request, refusals, verification)
 
 
 def _refused_topics(context: Context[ProduceServices], request: ProduceRequest) -> Refusals:
@@ -185,15 +188,18 @@ def _check_transactional_id(context: Context[ProduceServices], transactional_id:
         raise refusal
 
 
-def _verify(context: Context[ProduceServices], transaction: Transaction) -> Unverified:
-    """Return the partitions that must not be appended to, with errors that the client's version supports."""
+def _verify(context: Context[ProduceServices], transaction: Transaction) -> Verification | asyncio.Future[Verification]:
+    """Verify the partitions of a transaction, with errors that the client's version supports."""
     support = ClientSupport.NONE
     if context.version >= FIRST_WITH_TRANSACTIONS_V2:
         support = ClientSupport.TRANSACTIONS_V2
     elif context.version >= FIRST_WITH_ABORTABLE_ERROR:
         support = ClientSupport.ABORTABLE_ERROR
-    errors = context.broker.verifier.verify(*transaction, support)
-    return {key: _as_produce_error(error, support) for key, error in errors.items()}
+
+    def as_understood(found: Verification) -> Verification:
+        return found._replace(errors={key: _as_produce_error(error, support) for key, error in found.errors.items()})
+
+    return then(context.broker.verifier.verify(*transaction, support), as_understood)
 
 
 def _as_produce_error(error: KafkaError, support: ClientSupport) -> KafkaError:
@@ -209,8 +215,9 @@ def _as_produce_error(error: KafkaError, support: ClientSupport) -> KafkaError:
     return error
 
 
-def _has_to_wait(unverified: Unverified) -> bool:
-    return any(isinstance(error, ConcurrentTransactionsError) for error in unverified.values())
+def _has_to_wait(verification: Verification) -> bool:
+    """Return whether a client with transactions of version 2 has to wait for the end of its last transaction."""
+    return any(isinstance(error, ConcurrentTransactionsError) for error in verification.errors.values())
 
 
 def _keep_records(request: ProduceRequest) -> None:
@@ -221,19 +228,27 @@ def _keep_records(request: ProduceRequest) -> None:
                 partition.records = bytes(partition.records)
 
 
-async def _verify_again(
-    context: Context[ProduceServices], request: ProduceRequest, transaction: Transaction, refusals: Refusals
+async def _store_when_verified(
+    context: Context[ProduceServices],
+    request: ProduceRequest,
+    transaction: Transaction,
+    refusals: Refusals,
+    verification: Verification | asyncio.Future[Verification],
 ) -> Reply:
-    """Repeat the verification until the previous transaction is complete; a retry of the client would cost more."""
+    """Store the records when the coordinator has answered, and the previous transaction is complete.
+
+    The verification is repeated until then, since a retry of the client would cost more.
+    """
     config, loop = context.broker.config, asyncio.get_running_loop()
     backoff = config.integer("add.partitions.to.txn.retry.backoff.ms") / 1000
     deadline = loop.time() + config.integer("add.partitions.to.txn.retry.backoff.max.ms") / 1000
     while True:
-        unverified = _verify(context, transaction)
-        if not _has_to_wait(unverified) or loop.time() >= deadline:
-            stored = _store(context, request, refusals, unverified)
+        found = await verification if isinstance(verification, asyncio.Future) else verification
+        if not _has_to_wait(found) or loop.time() >= deadline:
+            stored = _store(context, request, refusals, found)
             return await stored if isinstance(stored, asyncio.Future) else stored
         await asyncio.sleep(backoff)
+        verification = _verify(context, transaction)
 
 
 # Records
@@ -244,7 +259,7 @@ def _topic_key(context: Context[ProduceServices], topic: ProduceRequest.TopicPro
 
 
 def _store(
-    context: Context[ProduceServices], request: ProduceRequest, refusals: Refusals, unverified: Unverified
+    context: Context[ProduceServices], request: ProduceRequest, refusals: Refusals, verification: Verification
 ) -> Reply | asyncio.Future[Reply]:
     broker = context.broker
     wanted = context.version >= FIRST_WITH_LEADER_HINTS
@@ -262,8 +277,8 @@ def _store(
             try:
                 if refusal is not None:
                     raise refusal
-                found = _find(context, request.acks, name, partition, unverified)
-                result, last_offset = _append(context, request.acks, found, partition, now)
+                found = _find(context, request.acks, name, partition, verification)
+                result, last_offset = _append(context, request.acks, found, partition, now, verification)
                 if request.acks == ALL_REPLICAS and found.log.high_watermark <= last_offset:
                     complete = partial(_complete, context, hints, failures, found.topic, result)
                     appends.append(AwaitedAppend(found.log, last_offset + 1, complete))
@@ -329,14 +344,14 @@ def _find(
     acks: int,
     topic: str | UUID,
     wanted: ProduceRequest.PartitionProduceData,
-    unverified: Unverified,
+    verification: Verification,
 ) -> LocalPartition:
     """Return the partition to append to, after all checks that do not need its log."""
     if acks not in (ALL_REPLICAS, 0, 1):
         raise InvalidRequiredAcksError
     found = context.broker.partitions.find(topic, wanted.index)
-    if (found.topic, wanted.index) in unverified:
-        raise unverified[found.topic, wanted.index]
+    if verification.errors and (found.topic, wanted.index) in verification.errors:
+        raise verification.errors[found.topic, wanted.index]
     if found.topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
         raise InvalidTopicError(f"Cannot append to internal topic {found.topic}", topic=found.topic)
     if wanted.records is None or not len(wanted.records):
@@ -356,13 +371,16 @@ def _append(
     found: LocalPartition,
     wanted: ProduceRequest.PartitionProduceData,
     now: int,
+    verification: Verification,
 ) -> tuple[PartitionResult, int]:
     """Append to a partition; return its result, and the offset of the last record."""
     assert wanted.records is not None
     if acks == ALL_REPLICAS:
         context.broker.partitions.check_in_sync(found)
-    # Transactional partitions that could not be verified were refused before.
-    stored = found.log.append(wanted.records, leader_epoch=found.state.leader_epoch, now_ms=now, verified=True)
+    verified: Verified = False
+    if verification is not NOTHING_TO_VERIFY:
+        verified = verification.of((found.topic, wanted.index))
+    stored = found.log.append(wanted.records, leader_epoch=found.state.leader_epoch, now_ms=now, verified=verified)
     context.broker.metrics.stored((found.topic, stored.last_offset - stored.base_offset + 1, len(wanted.records)))
     result = PartitionResult(
         index=wanted.index,

@@ -33,9 +33,17 @@ def handle(
         return SyncGroupResponse(error_code=code_of(refusal))
     if not request.group_id:
         return SyncGroupResponse(error_code=InvalidGroupIdError.code)
-    answer = LaterAnswer()
+    answer, groups = LaterAnswer(), context.broker.groups
+
+    def respond(response: SyncGroupResponse) -> None:
+        groups.hold(request.group_id, lambda error: answer.give(response if error is None else _failed(error)))
+
     try:
-        context.broker.groups.write(request.group_id, lambda shard: shard.protocols.on_sync_group(request, answer.give))
+        groups.write(request.group_id, lambda shard: shard.protocols.on_sync_group(request, respond))
     except KafkaError as error:
-        answer.give(SyncGroupResponse(error_code=code_of(error)))
+        answer.give(_failed(error))
     return answer.future
+
+
+def _failed(error: KafkaError) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=code_of(error))

@@ -16,6 +16,7 @@ Permissions: WRITE on the transactional id, READ on the group, READ on the topic
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from kclient.errors import (
@@ -30,6 +31,7 @@ from refbroker.coordinators.transactions.verification import ClientSupport
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import TransactionServices
 from refbroker.runtime.error_codes import code_of
+from refbroker.runtime.eventual import then
 from refbroker.security.permissions import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID
 
 FIRST_WITH_LOAD_IN_PROGRESS = 2
@@ -41,7 +43,9 @@ ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 
-def handle(context: Context[TransactionServices], request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+def handle(
+    context: Context[TransactionServices], request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
     """Carry out a TxnOffsetCommit request."""
     answers: dict[str, ResponseTopic] = {}
     topics, access = context.broker.image.topics, context.access
@@ -60,23 +64,28 @@ def handle(context: Context[TransactionServices], request: TxnOffsetCommitReques
         if known:
             accepted.append(RequestTopic(name=topic.name, partitions=known))
         _refuse(answers, topic.name, unknown, UnknownTopicOrPartitionError())
-    if accepted:
-        request.topics = accepted
-        try:
-            if not request.group_id:
-                raise InvalidGroupIdError
-            stored = context.broker.groups.commit_offsets_in_transaction(
-                request, context.broker.verifier, _support(context.version)
-            )
-        except KafkaError as failure:
-            if context.version < FIRST_WITH_LOAD_IN_PROGRESS and isinstance(failure, CoordinatorLoadInProgressError):
-                failure = CoordinatorNotAvailableError(failure.message)
-            for topic in accepted:
-                _refuse(answers, topic.name, [one.partition_index for one in topic.partitions], failure)
-        else:
-            for answered in stored.topics:
-                _add(answers, answered.name, answered.partitions)
-    return TxnOffsetCommitResponse(topics=list(answers.values()))
+    if not accepted:
+        return TxnOffsetCommitResponse(topics=list(answers.values()))
+    request.topics = accepted
+
+    def failed(failure: KafkaError) -> TxnOffsetCommitResponse:
+        if context.version < FIRST_WITH_LOAD_IN_PROGRESS and isinstance(failure, CoordinatorLoadInProgressError):
+            failure = CoordinatorNotAvailableError(failure.message)
+        failures: dict[str, ResponseTopic] = {}
+        for topic in accepted:
+            _refuse(failures, topic.name, [one.partition_index for one in topic.partitions], failure)
+        return TxnOffsetCommitResponse(topics=list(failures.values()))
+
+    def respond(stored: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
+        for answered in stored.topics:
+            _add(answers, answered.name, answered.partitions)
+        return TxnOffsetCommitResponse(topics=list(answers.values()))
+
+    if not request.group_id:
+        return respond(failed(InvalidGroupIdError()))
+    broker = context.broker
+    committed = broker.groups.commit_offsets_in_transaction(request, broker.verifier, _support(context.version), failed)
+    return then(committed, respond)
 
 
 def _support(version: int) -> ClientSupport:

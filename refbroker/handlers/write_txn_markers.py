@@ -9,15 +9,16 @@ Permissions: ALTER or CLUSTER_ACTION on the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
 
-from kclient.errors import KafkaError
 from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from refbroker.coordinators.transactions.markers import MarkerResults
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import TransactionServices
 from refbroker.log import TransactionMarker
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.runtime.error_codes import NONE, code_of
+from refbroker.runtime.eventual import all_of, then
 from refbroker.security.permissions import ALTER_CLUSTER, CLUSTER_ACTION
 
 ProducerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
@@ -25,11 +26,13 @@ TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
 
-def handle(context: Context[TransactionServices], request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+def handle(
+    context: Context[TransactionServices], request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]:
     """Carry out a WriteTxnMarkers request."""
     context.quota.exempt()
-    codes: dict[int, dict[TopicPartitionKey, int]] = {}
     access = context.access
+    answers: list[MarkerResults | asyncio.Future[MarkerResults]] = []
     refusal = None if access.allows(ALTER_CLUSTER, filters=True) else access.refusal(CLUSTER_ACTION)
     for wanted in request.markers:
         marker = TransactionMarker(
@@ -40,9 +43,14 @@ def handle(context: Context[TransactionServices], request: WriteTxnMarkersReques
             transaction_version=wanted.transaction_version,
         )
         partitions = [(topic.name, number) for topic in wanted.topics for number in topic.partition_indexes]
-        results: Mapping[TopicPartitionKey, KafkaError | None] = (
-            dict.fromkeys(partitions, refusal) if refusal else context.broker.markers.write(marker, partitions)
-        )
+        refused: MarkerResults = dict.fromkeys(partitions, refusal)
+        answers.append(refused if refusal else context.broker.markers.write(marker, partitions))
+    return then(all_of(answers), lambda results: _response(request, results))
+
+
+def _response(request: WriteTxnMarkersRequest, answers: list[MarkerResults]) -> WriteTxnMarkersResponse:
+    codes: dict[int, dict[TopicPartitionKey, int]] = {}
+    for wanted, results in zip(request.markers, answers, strict=True):
         codes.setdefault(wanted.producer_id, {}).update(
             (key, NONE if error is None else code_of(error)) for key, error in results.items()
         )

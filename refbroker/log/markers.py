@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kclient.records import ABORT, COMMIT, control_batch
+from refbroker.log.appending import AppendResult
 from refbroker.log.partition_log import PartitionLog
 from refbroker.log.validation import Origin
 
@@ -29,7 +30,7 @@ class TransactionMarker(NamedTuple):
     commit: bool
     transaction_version: int
 
-    def append_to(self, log: PartitionLog, *, leader_epoch: int, now_ms: int) -> None:
+    def append_to(self, log: PartitionLog, *, leader_epoch: int, now_ms: int) -> AppendResult:
         """Append the marker to the log of a partition.
 
         Parameters:
@@ -46,7 +47,7 @@ class TransactionMarker(NamedTuple):
             coordinator_epoch=self.coordinator_epoch,
             timestamp=now_ms,
         )
-        log.append(
+        return log.append(
             batch,
             leader_epoch=leader_epoch,
             origin=Origin.COORDINATOR,

@@ -198,7 +198,7 @@ num.recovery.threads.per.data.dir int 2 1.. AD
 num.replica.alter.log.dirs.threads int null * A
 num.replica.fetchers int 1 1.. D
 offset.metadata.max.bytes int 4096 * A
-offsets.commit.timeout.ms int 5000 1.. -
+offsets.commit.timeout.ms int 5000 1.. A
 offsets.load.buffer.size int 5242880 1.. A
 offsets.retention.check.interval.ms long 600000 1.. A
 offsets.retention.minutes int 10080 1.. A
@@ -253,7 +253,7 @@ replica.socket.receive.buffer.bytes int 65536 * -
 replica.socket.timeout.ms int 30000 * -
 replication.quota.window.num int 11 1.. -
 replication.quota.window.size.seconds int 1 1.. -
-request.timeout.ms int 30000 * -
+request.timeout.ms int 30000 * A
 sasl.client.callback.handler.class class null * -
 sasl.enabled.mechanisms list GSSAPI * AD
 sasl.jaas.config password null * AD

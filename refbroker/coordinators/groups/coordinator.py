@@ -4,9 +4,11 @@ it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from kclient.errors import CoordinatorLoadInProgressError, KafkaError, NotCoordinatorError
@@ -18,13 +20,15 @@ from refbroker.config import BrokerConfig
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
 from refbroker.coordinators.groups.shard import GroupShard
 from refbroker.coordinators.internal_topic import OFFSETS_TOPIC, AutoTopicCreationManager, InternalTopic
+from refbroker.coordinators.replication_waits import Complete
 from refbroker.coordinators.runtime import CoordinatorResult, CoordinatorRuntime, coordinator_error
-from refbroker.coordinators.transactions.verification import ClientSupport, PartitionVerifier
+from refbroker.coordinators.transactions.verification import ClientSupport, PartitionVerifier, Verification
 from refbroker.log.producer_state import NO_SEQUENCE
 from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.partitions import Partitions
 from refbroker.metrics.counters import GroupStats
 from refbroker.runtime.clock import Clock
+from refbroker.runtime.eventual import then
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +81,7 @@ class GroupCoordinator:
             OFFSETS_TOPIC,
             lambda context: GroupShard(context, config, image, self._topics, rng, stats),
             load_buffer_bytes=config.integer("offsets.load.buffer.size"),
+            timeout_ms=partial(config.integer, "offsets.commit.timeout.ms"),
             compression_type=dict(enumerate(NAMES)).get(config.integer("offsets.topic.compression.codec"), "none"),
         )
 
@@ -116,33 +121,49 @@ class GroupCoordinator:
         """
         return self.runtime.write(self.topic.partition_for(group_id), operation)
 
+    def answer(self, group_id: str, ask: Callable[[], T], failed: Callable[[KafkaError], T]) -> T | asyncio.Future[T]:
+        """Return an answer about a group when it is replicated; see `CoordinatorRuntime.answer`."""
+        return self.runtime.answer(self.topic.partition_for(group_id), ask, failed)
+
+    def hold(self, group_id: str, complete: Complete) -> None:
+        """Complete an answer about a group when it is replicated; see `CoordinatorRuntime.hold`."""
+        self.runtime.hold(self.topic.partition_for(group_id), complete)
+
     def commit_offsets_in_transaction(
-        self, request: TxnOffsetCommitRequest, verifier: PartitionVerifier, support: ClientSupport
-    ) -> TxnOffsetCommitResponse:
+        self,
+        request: TxnOffsetCommitRequest,
+        verifier: PartitionVerifier,
+        support: ClientSupport,
+        failed: Callable[[KafkaError], TxnOffsetCommitResponse],
+    ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
         """Store offsets of a group that become valid when the transaction is committed.
 
         Parameters:
             verifier: verifies that the partition of the group belongs to the transaction.
             support: the support of the producer for KIP-890.
-
-        Raises:
-            InvalidProducerEpochError, InvalidPidMappingError, ConcurrentTransactionsError, TransactionAbortableError,
-            InvalidTxnStateError: the partition of the group does not belong to the transaction.
-            KafkaError: the group's coordinator refuses, or the records could not be stored.
+            failed: returns the response for an error: INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING,
+                CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE, INVALID_TXN_STATE if the partition of the group does
+                not belong to the transaction; another one if the coordinator refuses, or the offsets could not be
+                stored.
         """
         partition = self.topic.partition_for(request.group_id)
-        errors = verifier.verify(
+        verification = verifier.verify(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
             {(OFFSETS_TOPIC, partition): NO_SEQUENCE},
             support,
         )
-        for error in errors.values():
-            raise coordinator_error(error)
-        return self.runtime.write(
-            partition,
-            lambda shard: shard.commit_offsets_in_transaction(request),
-            producer_id=request.producer_id,
-            producer_epoch=request.producer_epoch,
-        )
+
+        def store(verification: Verification) -> TxnOffsetCommitResponse:
+            for error in verification.errors.values():
+                raise coordinator_error(error)
+            return self.runtime.write(
+                partition,
+                lambda shard: shard.commit_offsets_in_transaction(request),
+                producer_id=request.producer_id,
+                producer_epoch=request.producer_epoch,
+                verified=verification.of((OFFSETS_TOPIC, partition)),
+            )
+
+        return then(verification, lambda result: self.runtime.answer(partition, lambda: store(result), failed))

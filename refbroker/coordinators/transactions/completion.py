@@ -1,6 +1,7 @@
 """Transaction markers that are still to be written after the outcome of a transaction was decided.
 
-`shard` writes the complete record once every partition has its marker. A first attempt, a retry after an error and a
+`shard` writes the complete record once every partition has its marker. The markers may be answered later, by leaders on
+other brokers or when they are replicated. A first attempt, a retry after an error and a
 restart after a crash are the same: writing a marker twice is harmless, and only the complete record ends the work.
 What follows from an error:
 
@@ -17,21 +18,22 @@ The partitions without a marker are kept in memory only; after a crash every par
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import logging
 
 from kclient.errors import (
     InvalidProducerEpochError,
-    KafkaError,
     TransactionCoordinatorFencedError,
     UnsupportedForMessageFormatError,
     UnsupportedVersionError,
 )
-from refbroker.coordinators.transactions.markers import MarkerWriter
+from refbroker.coordinators.transactions.markers import MarkerResults, MarkerSender
 from refbroker.coordinators.transactions.metadata import TransactionMetadata
 from refbroker.coordinators.transactions.states import TransactionState
 from refbroker.log import TransactionMarker
 from refbroker.log.checkpoints import TopicPartitionKey
+from refbroker.runtime.eventual import then
 
 logger = logging.getLogger(__name__)
 
@@ -51,11 +53,11 @@ class PendingMarkers:
     """The markers of the transactions in one partition of `__transaction_state`.
 
     Parameters:
-        markers: the writer of markers.
+        markers: sends markers to the leaders of partitions.
         leader_epoch: the epoch in which this broker leads the partition.
     """
 
-    def __init__(self, markers: MarkerWriter, leader_epoch: int) -> None:
+    def __init__(self, markers: MarkerSender, leader_epoch: int) -> None:
         self._markers = markers
         self._leader_epoch = leader_epoch
         self._unmarked: dict[str, frozenset[TopicPartitionKey]] = {}
@@ -68,10 +70,19 @@ class PendingMarkers:
         """Drop the progress of a transactional id: the next attempt writes the markers of all partitions."""
         self._unmarked.pop(transactional_id, None)
 
-    def write_markers(self, metadata: TransactionMetadata) -> MarkerProgress:
+    def write_markers(self, metadata: TransactionMetadata) -> MarkerProgress | asyncio.Future[MarkerProgress]:
         """Write the missing markers of a prepared transaction."""
-        transactional_id = metadata.transactional_id
-        answers = self._write(metadata)
+        marker = TransactionMarker(
+            metadata.producer_id,
+            metadata.producer_epoch,
+            self._leader_epoch,
+            commit=metadata.state is TransactionState.PREPARE_COMMIT,
+            transaction_version=metadata.client_version,
+        )
+        answers = self._markers.send(marker, sorted(self.unmarked(metadata)))
+        return then(answers, lambda results: self._progress(metadata.transactional_id, results))
+
+    def _progress(self, transactional_id: str, answers: MarkerResults) -> MarkerProgress:
         rest = frozenset(
             partition
             for partition, error in answers.items()
@@ -97,13 +108,3 @@ class PendingMarkers:
             "cannot complete the transaction of %s, because another coordinator has it: %s", transactional_id, lost
         )
         return MarkerProgress.ANOTHER_COORDINATOR
-
-    def _write(self, metadata: TransactionMetadata) -> dict[TopicPartitionKey, KafkaError | None]:
-        marker = TransactionMarker(
-            metadata.producer_id,
-            metadata.producer_epoch,
-            self._leader_epoch,
-            commit=metadata.state is TransactionState.PREPARE_COMMIT,
-            transaction_version=metadata.client_version,
-        )
-        return self._markers.write(marker, filter(self._markers.exists, sorted(self.unmarked(metadata))))

@@ -6,9 +6,11 @@ the leaders of partitions.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Callable, Collection, Iterable, Set
 from functools import partial
+from typing import TypeVar
 
 from kclient.errors import (
     ConcurrentTransactionsError,
@@ -26,7 +28,7 @@ from refbroker.config import BrokerConfig
 from refbroker.coordinators.internal_topic import TRANSACTION_TOPIC, AutoTopicCreationManager, InternalTopic
 from refbroker.coordinators.producer_ids import ProducerIds
 from refbroker.coordinators.runtime import CoordinatorRuntime
-from refbroker.coordinators.transactions.markers import MarkerWriter
+from refbroker.coordinators.transactions.markers import MarkerSender
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
 from refbroker.coordinators.transactions.shard import Identity, TransactionShard
 from refbroker.log.checkpoints import TopicPartitionKey
@@ -34,9 +36,11 @@ from refbroker.log.producer_state import NO_SEQUENCE
 from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.partitions import Partitions
 from refbroker.runtime.clock import Clock
+from refbroker.runtime.eventual import then
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Answers = dict[TopicPartitionKey, KafkaError | None]
 
 
@@ -49,7 +53,7 @@ class TransactionCoordinator:
         topic_creation: creates `__transaction_state` when it is first needed.
         partitions: the partitions that this broker leads.
         producer_ids: the source of new producer ids.
-        markers: the writer of markers.
+        markers: sends markers to the leaders of partitions.
         clock: the clock of the broker.
 
     Attributes:
@@ -64,7 +68,7 @@ class TransactionCoordinator:
         topic_creation: AutoTopicCreationManager,
         partitions: Partitions,
         producer_ids: ProducerIds,
-        markers: MarkerWriter,
+        markers: MarkerSender,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -89,6 +93,7 @@ class TransactionCoordinator:
             TRANSACTION_TOPIC,
             lambda context: TransactionShard(context, image, producer_ids, markers),
             load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size"),
+            timeout_ms=partial(config.integer, "request.timeout.ms"),
             base_sequence=NO_SEQUENCE,
         )
 
@@ -100,6 +105,12 @@ class TransactionCoordinator:
             NotCoordinatorError: this broker does not coordinate the transactional id.
         """
         return self.runtime.shard(self.topic.partition_for(transactional_id))
+
+    def answer(
+        self, transactional_id: str, ask: Callable[[], T], failed: Callable[[KafkaError], T]
+    ) -> T | asyncio.Future[T]:
+        """Return an answer about a transactional id when it is replicated; see `CoordinatorRuntime.answer`."""
+        return self.runtime.answer(self.topic.partition_for(transactional_id), ask, failed)
 
     # Requests of producers
 
@@ -191,7 +202,7 @@ class TransactionCoordinator:
         verify_only: bool,
         client_version: int,
         refused: Set[str] = frozenset(),
-    ) -> Answers:
+    ) -> Answers | asyncio.Future[Answers]:
         """Add all partitions to a transaction or none of them, or verify each of them by itself.
 
         Parameters:
@@ -210,15 +221,16 @@ class TransactionCoordinator:
         errors |= {partition: TopicAuthorizationError() for partition in wanted if partition[0] in refused}
         if errors:
             return {partition: errors.get(partition) or OperationNotAttemptedError() for partition in wanted}
-        try:
+
+        def ask() -> Answers:
             if verify_only:
                 _check_id(transactional_id)
                 shard = self.shard(transactional_id)
                 return shard.on_verify_partitions(transactional_id, producer_id, producer_epoch, wanted)
             self.add_partitions(transactional_id, producer_id, producer_epoch, wanted, client_version)
-        except KafkaError as error:
-            return dict.fromkeys(wanted, error)
-        return dict.fromkeys(wanted)
+            return dict.fromkeys(wanted)
+
+        return self.answer(transactional_id, ask, lambda error: dict.fromkeys(wanted, error))
 
     def verify(
         self,
@@ -228,7 +240,7 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartitionKey],
         *,
         add: bool,
-    ) -> Answers:
+    ) -> Answers | asyncio.Future[Answers]:
         """Verify partitions for a leader that is about to append transactional records (KIP-890).
 
         Parameters:
@@ -249,10 +261,7 @@ class TransactionCoordinator:
             verify_only=not add,
             client_version=FIRST_WITH_EPOCH_BUMP,
         )
-        return {
-            partition: InvalidProducerEpochError(error.message) if isinstance(error, ProducerFencedError) else error
-            for partition, error in answers.items()
-        }
+        return then(answers, _as_known_to_producers)
 
     # Time
 
@@ -280,6 +289,13 @@ class TransactionCoordinator:
                 logger.warning(
                     "could not expire transactional ids in %s-%d: %s", TRANSACTION_TOPIC, shard.partition, error
                 )
+
+
+def _as_known_to_producers(answers: Answers) -> Answers:
+    return {
+        partition: InvalidProducerEpochError(error.message) if isinstance(error, ProducerFencedError) else error
+        for partition, error in answers.items()
+    }
 
 
 def _check_id(transactional_id: str) -> None:

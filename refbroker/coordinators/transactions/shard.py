@@ -4,9 +4,10 @@
     timers      on_transaction_timeout, on_markers_due; expire
     partition   replay, loaded, unloaded
 
-Each change of state is one record. The end of a transaction is two: the first decides the outcome; then the markers are
-written (`completion`), and then the second record. All of this happens before the response, unless a marker must be
-retried. Until the second record is written, other requests get CONCURRENT_TRANSACTIONS.
+Each change of state is one record. The end of a transaction is two: the first decides the outcome; once it is
+replicated, the markers are written (`completion`), and then the second record. With one replica in sync all of this
+happens before the response, unless a marker must be retried. Until the second record is written, other requests get
+CONCURRENT_TRANSACTIONS.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from refbroker.coordinators.producer_ids import ProducerIds
 from refbroker.coordinators.runtime import CoordinatorResult, ShardContext
 from refbroker.coordinators.transactions.completion import MarkerProgress, PendingMarkers
 from refbroker.coordinators.transactions.ending import Outcome, check_not_ending, check_producer, decide
-from refbroker.coordinators.transactions.markers import MarkerWriter
+from refbroker.coordinators.transactions.markers import MarkerSender
 from refbroker.coordinators.transactions.metadata import (
     FIRST_WITH_EPOCH_BUMP,
     NO_PRODUCER_EPOCH,
@@ -35,6 +36,7 @@ from refbroker.coordinators.transactions.states import TransactionEvent, Transac
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.metadata.features import TRANSACTION_VERSION
 from refbroker.metadata.image import ClusterImage
+from refbroker.runtime.eventual import then
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ class TransactionShard:
         context: the clock and timers of the runtime.
         image: the metadata of the cluster, with the finalized `transaction.version`.
         producer_ids: the source of new producer ids.
-        markers: the writer of markers.
+        markers: sends markers to the leaders of partitions.
 
     Attributes:
         partition: the partition of `__transaction_state`.
@@ -71,7 +73,7 @@ class TransactionShard:
         context: ShardContext[TransactionShard],
         image: ClusterImage,
         producer_ids: ProducerIds,
-        markers: MarkerWriter,
+        markers: MarkerSender,
     ) -> None:
         self.partition = context.partition
         self.transactions: dict[str, TransactionMetadata] = {}
@@ -85,12 +87,12 @@ class TransactionShard:
         return self._image.features.get(TRANSACTION_VERSION, 0)
 
     def store(
-        self, metadata: TransactionMetadata, response: T, then: Callable[[], object] | None = None
+        self, metadata: TransactionMetadata, response: T, stored: Callable[[], object] | None = None
     ) -> CoordinatorResult[T]:
         """Return the write of a step of a transactional id.
 
         Parameters:
-            then: called once the record is stored.
+            stored: called once the record is in the log.
         """
 
         def written(error: KafkaError | None) -> None:
@@ -98,8 +100,8 @@ class TransactionShard:
                 return
             replayed = self.transactions[metadata.transactional_id]
             self.transactions[metadata.transactional_id] = replayed.with_unrecorded(metadata)
-            if then is not None:
-                then()
+            if stored is not None:
+                stored()
 
         return CoordinatorResult([metadata.to_record(self._transaction_version)], response, written)
 
@@ -145,7 +147,7 @@ class TransactionShard:
         # Without the epoch bump Kafka stores 0 as the client's version, whatever the finalized level is.
         client_version = version if version >= FIRST_WITH_EPOCH_BUMP else 0
         prepared = self._prepare(metadata.fenced(version), commit=False, client_version=client_version)
-        return self.store(prepared, response, lambda: self._begin_completion(metadata.transactional_id))
+        return self.store(prepared, response, lambda: self._complete_when_replicated(metadata.transactional_id))
 
     # Transactions
 
@@ -216,26 +218,39 @@ class TransactionShard:
         return self.store(
             prepared,
             Identity(after.producer_id, after.producer_epoch),
-            lambda: self._begin_completion(transactional_id),
+            lambda: self._complete_when_replicated(transactional_id),
         )
 
-    def _begin_completion(self, transactional_id: str) -> None:
+    def _complete_when_replicated(self, transactional_id: str) -> None:
+        # Another coordinator that does not have the outcome must not find markers of it.
         self.completion.forget(transactional_id)
-        self._context.carry_out(
-            _marker_timer(transactional_id), lambda: self.on_markers_due(transactional_id), retry_after_ms=RETRY_MS
-        )
+        self._context.when_replicated(lambda: self._write_markers(transactional_id))
+
+    def _write_markers(self, transactional_id: str) -> None:
+        metadata = self.transactions[transactional_id]
+        answer = self.completion.write_markers(metadata)
+        then(answer, lambda progress: self._markers_answered(metadata, progress))
+
+    def _markers_answered(self, asked: TransactionMetadata, progress: MarkerProgress) -> None:
+        transactional_id = asked.transactional_id
+        metadata = self.transactions.get(transactional_id)
+        if metadata is None or _outcome(metadata) != _outcome(asked):
+            # The answer is about an earlier transaction.
+            return
+        timer = _marker_timer(transactional_id)
+        if progress is MarkerProgress.WRITTEN:
+            self._context.carry_out(timer, lambda: self.on_markers_written(transactional_id), retry_after_ms=RETRY_MS)
+        elif progress is MarkerProgress.UNFINISHED:
+            self._context.schedule(timer, RETRY_MS, lambda: self.on_markers_due(transactional_id), RETRY_MS)
+
+    def on_markers_written(self, transactional_id: str) -> CoordinatorResult[None]:
+        """Complete a prepared transaction whose partitions all have their markers."""
+        completed = self.transactions[transactional_id].completed(self._context.now())
+        return self.store(completed, None, lambda: self.completion.forget(transactional_id))
 
     def on_markers_due(self, transactional_id: str) -> CoordinatorResult[None]:
-        """Write the missing markers of a prepared transaction, and complete it when all are written."""
-        metadata = self.transactions[transactional_id]
-        progress = self.completion.write_markers(metadata)
-        if progress is MarkerProgress.WRITTEN:
-            completed = metadata.completed(self._context.now())
-            return self.store(completed, None, lambda: self.completion.forget(transactional_id))
-        if progress is MarkerProgress.UNFINISHED:
-            self._context.schedule(
-                _marker_timer(transactional_id), RETRY_MS, lambda: self.on_markers_due(transactional_id), RETRY_MS
-            )
+        """Write the markers of a prepared transaction again that failed before."""
+        self._write_markers(transactional_id)
         return CoordinatorResult([], None)
 
     def _prepare(self, metadata: TransactionMetadata, *, commit: bool, client_version: int) -> TransactionMetadata:
@@ -300,10 +315,14 @@ class TransactionShard:
         """Complete the transactions whose outcome was decided before the state was loaded."""
         for metadata in list(self.transactions.values()):
             if metadata.state.is_prepared:
-                self._begin_completion(metadata.transactional_id)
+                self._complete_when_replicated(metadata.transactional_id)
 
     def unloaded(self) -> None:
         """Do nothing: no request waits in this state machine."""
+
+
+def _outcome(metadata: TransactionMetadata) -> tuple[int, int, TransactionState]:
+    return metadata.producer_id, metadata.producer_epoch, metadata.state
 
 
 def _marker_timer(transactional_id: str) -> str:

@@ -4,14 +4,18 @@ Without this check, a delayed batch could reopen a transaction after its markers
 readers would wait indefinitely. With transactions of version 2 the check adds the partitions, since clients do not send
 AddPartitionsToTxn. Old clients do not know the error TRANSACTION_ABORTABLE and get INVALID_TXN_STATE instead.
 
-Elsewhere: `refbroker.log.verification` keeps the state of a check in the log.
+The coordinator may be another broker, and answers when the addition is replicated. So an answer may come when the next
+transaction has begun, and counts only together with the guard of its question.
+
+Elsewhere: `refbroker.log.verification` keeps the state of a check in the log, and has the guards.
 """
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kclient.errors import (
     InvalidTxnStateError,
@@ -20,7 +24,9 @@ from kclient.errors import (
 )
 from refbroker.config import BrokerConfig
 from refbroker.log.checkpoints import TopicPartitionKey
+from refbroker.log.verification import VerificationState, Verified
 from refbroker.metadata.partitions import Partitions
+from refbroker.runtime.eventual import then
 
 
 class ClientSupport(enum.Enum):
@@ -31,8 +37,32 @@ class ClientSupport(enum.Enum):
     TRANSACTIONS_V2 = "transactions of version 2"
 
 
+class Verification(NamedTuple):
+    """The result of a verification.
+
+    Attributes:
+        errors: the partitions that must not be appended to.
+        guards: the guards of the partitions that the coordinator was asked about.
+        is_required: whether other partitions must have records of the transaction already.
+    """
+
+    errors: Mapping[TopicPartitionKey, KafkaError]
+    guards: Mapping[TopicPartitionKey, VerificationState]
+    is_required: bool = True
+
+    def of(self, partition: TopicPartitionKey) -> Verified:
+        """Return why records may be appended to a partition; see `refbroker.log.verification`."""
+        return self.guards.get(partition, not self.is_required)
+
+
+NOTHING_TO_VERIFY = Verification({}, {})
+"""The result for records that belong to no transaction."""
+
+_Answers = dict[TopicPartitionKey, KafkaError | None]
+
+
 class AddPartitionsToTxnManager(Protocol):
-    """The interface to the transaction coordinator; in Kafka, the class of this name sends it requests."""
+    """The interface to the transaction coordinators; Kafka's class of this name sends each broker one request."""
 
     def verify(
         self,
@@ -42,7 +72,7 @@ class AddPartitionsToTxnManager(Protocol):
         partitions: Iterable[TopicPartitionKey],
         *,
         add: bool,
-    ) -> Mapping[TopicPartitionKey, KafkaError | None]:
+    ) -> _Answers | asyncio.Future[_Answers]:
         """Verify that partitions belong to a transaction.
 
         Parameters:
@@ -59,7 +89,7 @@ class PartitionVerifier:
     Parameters:
         config: the broker's settings.
         partitions: the partitions that the broker leads.
-        transactions: the coordinator, which is the broker itself.
+        transactions: asks the coordinator.
     """
 
     def __init__(self, config: BrokerConfig, partitions: Partitions, transactions: AddPartitionsToTxnManager) -> None:
@@ -74,36 +104,39 @@ class PartitionVerifier:
         producer_epoch: int,
         sequences: Mapping[TopicPartitionKey, int],
         support: ClientSupport,
-    ) -> dict[TopicPartitionKey, KafkaError]:
+    ) -> Verification | asyncio.Future[Verification]:
         """Verify that partitions belong to a transaction; with transactions of version 2, add them.
 
-        A partition that already has records of the transaction needs no verification. The result is valid until the
-        caller yields to the event loop.
+        A partition that already has records of the transaction needs no verification.
 
         Parameters:
             sequences: the first sequence to append to each partition; NO_SEQUENCE for batches of a coordinator, whose
                 sequences are not checked.
             support: what the client supports.
-
-        Returns:
-            The errors of the partitions that must not be appended to.
         """
         adds = support is ClientSupport.TRANSACTIONS_V2
         if not adds and not self._config.boolean("transaction.partition.verification.enable"):
-            return {}
+            return Verification({}, {}, is_required=False)
         errors: dict[TopicPartitionKey, KafkaError] = {}
-        asked: list[TopicPartitionKey] = []
+        guards: dict[TopicPartitionKey, VerificationState] = {}
         for (topic, number), sequence in sequences.items():
             try:
                 log = self._partitions.find(topic, number).log
-                if log.begin_verification(producer_id, producer_epoch, sequence, supports_epoch_bump=adds):
-                    asked.append((topic, number))
+                guard = log.begin_verification(producer_id, producer_epoch, sequence, supports_epoch_bump=adds)
+                if guard is not None:
+                    guards[topic, number] = guard
             except KafkaError as error:
                 errors[topic, number] = error
-        if asked:
-            answers = self._transactions.verify(transactional_id, producer_id, producer_epoch, asked, add=adds)
+        if not guards:
+            return Verification(errors, guards)
+
+        def verified(answers: _Answers) -> Verification:
             errors.update((key, _as_understood(error, support)) for key, error in answers.items() if error is not None)
-        return errors
+            return Verification(errors, guards)
+
+        return then(
+            self._transactions.verify(transactional_id, producer_id, producer_epoch, list(guards), add=adds), verified
+        )
 
 
 def _as_understood(error: KafkaError, support: ClientSupport) -> KafkaError:

@@ -44,6 +44,7 @@ from tests.support.broker_harness import START_MS, Harness
 from tests.support.golden_data import golden_assignor_rows
 
 TOPIC = "state"
+TIMEOUT_MS = 5000
 
 
 def record(key: str, value: int | None) -> CoordinatorRecord:
@@ -89,7 +90,14 @@ class Runtime(CoordinatorRuntime[Numbers]):
 
     def __init__(self, harness: Harness, **options: Any) -> None:
         broker, load_buffer_bytes = harness.broker, options.pop("load_buffer_bytes", 1 << 20)
-        super().__init__(broker.partitions, broker.clock, TOPIC, Numbers, load_buffer_bytes=load_buffer_bytes)
+        super().__init__(
+            broker.partitions,
+            broker.clock,
+            TOPIC,
+            Numbers,
+            load_buffer_bytes=load_buffer_bytes,
+            timeout_ms=lambda: TIMEOUT_MS,
+        )
         harness.broker.metadata.listeners.append(self.follow)
         self.catch_up()
 
@@ -213,7 +221,8 @@ async def test_a_long_list_of_independent_records_goes_in_several_batches(harnes
 
 
 async def test_what_a_transaction_writes_counts_when_it_is_committed(harness: Harness, runtime: Runtime) -> None:
-    runtime.write(0, lambda machine: CoordinatorResult([record("a", 1)], None), producer_id=7, producer_epoch=0)
+    result = CoordinatorResult([record("a", 1)], None)
+    runtime.write(0, lambda machine: result, producer_id=7, producer_epoch=0, verified=True)
     assert runtime.shard(0).numbers == {}
     marker = control_batch(COMMIT, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=START_MS)
     _log(harness).append(marker, leader_epoch=0, origin=Origin.COORDINATOR, now_ms=START_MS)

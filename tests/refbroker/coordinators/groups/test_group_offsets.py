@@ -227,7 +227,7 @@ def write_in_transaction(groups: GroupHarness, offset: int, partition: int = 0) 
     """Write what TxnOffsetCommit writes, by producer 7."""
     record = CommittedOffset(offset, commit_timestamp_ms=START_MS).record(GroupPartition("g", "t", partition))
     result = CoordinatorResult([record], None)
-    groups.broker.groups.runtime.write(0, lambda shard: result, producer_id=7, producer_epoch=0)
+    groups.broker.groups.runtime.write(0, lambda shard: result, producer_id=7, producer_epoch=0, verified=True)
 
 
 async def test_offsets_of_an_open_transaction_are_unstable_before_and_after_a_restart(groups: GroupHarness) -> None:

@@ -199,6 +199,7 @@ async def test_leaders_learn_of_a_fenced_producer_what_produce_can_say(broker2: 
 
     def codes(identity: Identity, *, add: bool) -> list[int | None]:
         answers = verify(ID, *identity, partitions, add=add)
+        assert isinstance(answers, dict)
         assert list(answers) == partitions
         return [None if error is None else error.code for error in answers.values()]
 
@@ -214,6 +215,7 @@ async def test_without_its_topic_nobody_is_the_coordinator(broker2: TransactionH
     assert broker2.add(who) == [NotCoordinatorError.code]
     assert broker2.init()[0] == NotCoordinatorError.code
     answers = broker2.broker.transactions.verify(ID, *who, [(DATA, 0)], add=False)
+    assert isinstance(answers, dict)
     assert [type(error) for error in answers.values()] == [CoordinatorNotAvailableError]
 
 

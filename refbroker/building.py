@@ -206,6 +206,8 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
 
     def log_replaced(log: PartitionLog) -> None:
         replicas.log_replaced(log)
+        groups.runtime.catch_up()
+        transactions.runtime.catch_up()
         wake(log)
 
     directory_events = DirectoryEvents(logs, controller, config.node_id, wake, fail)

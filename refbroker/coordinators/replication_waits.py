@@ -92,6 +92,14 @@ class ReplicationWaits:
         self.hold(complete)
         return held
 
+    def follow(self, log: PartitionLog) -> None:
+        """Wait for another log: that of the partition was moved to another directory."""
+        if self._waits:
+            self._log.on_high_watermark.remove(self._advance)
+            log.on_high_watermark.append(self._advance)
+        self._log = log
+        self._advance(log)
+
     def close(self) -> None:
         """End all waits: another broker coordinates the partition."""
         waits = self._take_all()

@@ -47,7 +47,7 @@ from refbroker.coordinators.states import STATES, ShardEvent, ShardState
 from refbroker.coordinators.timers import ClockTimers
 from refbroker.log import AppendResult, Origin, PartitionLog, TransactionMarker
 from refbroker.log.verification import Verified
-from refbroker.metadata.partitions import Partitions
+from refbroker.metadata.partitions import LocalPartition, Partitions
 from refbroker.runtime.clock import Clock
 from refbroker.runtime.eventual import all_of, then
 
@@ -114,6 +114,13 @@ class OwnedPartition(Generic[S]):
     waits: ReplicationWaits
     state: ShardState = ShardState.LOADING
     loading: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    def continues_in(self, found: LocalPartition) -> bool:
+        """Return whether the state is still that of a partition; its log may have moved to another directory."""
+        if found.state.leader_epoch != self.leader_epoch:
+            return False
+        moved = found.log.topic_id == self.log.topic_id and self.state is ShardState.ACTIVE
+        return found.log is self.log or moved
 
     def apply(self, event: ShardEvent) -> None:
         """Enter the state that an event leads to.
@@ -256,8 +263,11 @@ class CoordinatorRuntime(Generic[S]):
         led = {found.state.partition_id: found for found in self._partitions.led(self.topic)}
         for number, owned in list(self._owned.items()):
             found = led.get(number)
-            if found is None or (found.log, found.state.leader_epoch) != (owned.log, owned.leader_epoch):
+            if found is None or not owned.continues_in(found):
                 self._unload(owned)
+            elif found.log is not owned.log:
+                owned.log = found.log
+                owned.waits.follow(found.log)
         for number, found in led.items():
             if number not in self._owned:
                 self._load(number, found.log, found.state.leader_epoch)

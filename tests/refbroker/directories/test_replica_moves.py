@@ -17,6 +17,7 @@ import pytest_asyncio
 from kclient import errors
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
+from kclient.protocol.messages.offset_commit import OffsetCommitRequest
 from refbroker.directories import moves as replica_moves
 from refbroker.log import PartitionLog
 from refbroker.log.compaction.states import CleaningState
@@ -36,7 +37,7 @@ from tests.refbroker.directories.directories import (
     settled,
     values,
 )
-from tests.support.broker_harness import Harness, batch
+from tests.support.broker_harness import Harness, batch, produce_request
 from tests.support.waiting import until
 
 
@@ -528,3 +529,36 @@ async def test_a_move_requested_before_the_topic_exists_decides_where_it_is_crea
     await settled()
     assert place(harness, "coming", 1) == "meta"
     assert home(harness, "coming") == directory(harness, place(harness, "coming")).directory_id
+
+
+@pytest.mark.asyncio
+async def test_answers_that_wait_for_replicas_follow_a_partition_that_moves(harness: Harness) -> None:
+    harness.assign("moving", 7, in_sync=True)
+    waiting = harness.send(produce_request("moving", batch(b"a")), 9)
+    assert ask(harness, "two") == 0
+    await moved(harness)
+    assert not waiting.done()
+    log_of(harness).update_high_watermark(1)
+    assert (await waiting).responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.mark.asyncio
+async def test_a_coordinator_continues_after_its_partition_has_moved(harness: Harness) -> None:
+    harness.create("__consumer_offsets", cleanup_policy="compact")
+    await settled()
+
+    def commit(offset: int) -> int:
+        partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="moving", partitions=[partition])
+        answer = harness.send(OffsetCommitRequest(group_id="g", topics=[topic]), 8)
+        code: int = answer.topics[0].partitions[0].error_code
+        return code
+
+    assert commit(1) == 0
+    there = "two" if place(harness, "__consumer_offsets") != "two" else "one"
+    assert ask(harness, there, "__consumer_offsets") == 0
+    await moved(harness)
+    assert place(harness, "__consumer_offsets") == there
+    assert commit(2) == 0, "it was not loaded again"
+    log = harness.log("__consumer_offsets")
+    assert (log.high_watermark, log.log_end_offset) == (2, 2)

@@ -400,7 +400,7 @@ def _refusal(wanted: FetchedPartition, error_code: int) -> PartitionData:
 
 
 def _diverging_epoch(found: LocalPartition, wanted: FetchedPartition) -> FetchResponse.EpochEndOffset | None:
-    """Return where the reader's log and this one diverge, None if they do not.
+    """Return where the reader's log and this one diverge; None if they do not, or if the offset was deleted here.
 
     Raises:
         OffsetOutOfRangeError: this log does not have an epoch that old.
@@ -413,6 +413,9 @@ def _diverging_epoch(found: LocalPartition, wanted: FetchedPartition) -> FetchRe
             partition=wanted.partition,
             offset=wanted.fetch_offset,
         )
+    if wanted.fetch_offset < found.log.log_start_offset:
+        # Whether the logs diverge or not: there is nothing to compare. The read raises the error.
+        return None
     if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
         return FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return None

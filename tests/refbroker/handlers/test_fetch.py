@@ -424,6 +424,16 @@ async def test_a_follower_learns_where_its_log_diverges(harness: Harness) -> Non
     assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset, values(data)) == (0, 1, [])
 
 
+async def test_a_reader_before_the_log_start_is_out_of_range_even_if_it_diverges(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    harness.produce("t", b"a", b"b")
+    harness.change("t", leader=harness.broker.node_id)
+    harness.produce("t", b"c")
+    harness.log("t").delete_records(3)
+    data = partitions(fetch(harness, want(topic_id, 0, offset=2, last_fetched_epoch=0)))[0]
+    assert (data.error_code, data.diverging_epoch.epoch) == (OffsetOutOfRangeError.code, -1)
+
+
 async def test_a_new_leader_ends_the_wait(harness: Harness) -> None:
     topic_id = harness.create("t")
     waiting = fetch(harness, want(topic_id, 0), max_wait_ms=20_000)

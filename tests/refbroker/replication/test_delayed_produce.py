@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from kclient.errors import (
     NotEnoughReplicasAfterAppendError,
@@ -14,6 +17,7 @@ from kclient.errors import (
 )
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.protocol.messages.records.metadata_log import RemoveTopicRecord
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.support.broker_harness import Harness, batch, turns
 
 OTHER = 7
@@ -155,3 +159,25 @@ async def test_a_stopped_broker_answers_nobody(harness: Harness) -> None:
     harness.broker.cancel_waiting()
     await asyncio.sleep(0)
     assert produce.future.cancelled()
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_power_failure_loses_no_record_that_was_acknowledged(tmp_path: Path, seed: int) -> None:
+    disk = SimulatedDisk()
+    harness = Harness(tmp_path / "data", files=disk)
+    harness.create("t")
+    harness.assign("t", OTHER, in_sync=True)
+    log = harness.log("t")
+    acknowledged, waiting = send(harness, records=batch(b"a", b"b")), send(harness, records=batch(b"c"))
+    log.update_high_watermark(2)
+    assert results(await acknowledged) == [(0, 0)]
+    log.flush()
+    unflushed = send(harness, records=batch(b"d"))
+    await turns()
+    assert not any(each.done() for each in (waiting, unflushed))
+    harness.close()
+    disk.lose_unflushed(seed)
+    harness.open()
+    assert harness.log("t").log_end_offset in (3, 4)
+    assert harness.produce("t", b"e").error_code == 0
+    harness.close()

@@ -240,7 +240,7 @@ class Broker:
         # Imported on first use: most brokers in tests never serve metrics.
         from refbroker.server.metrics.collect import collect
 
-        return await collect(self.parts, self.server.connection_count)
+        return await collect(self.parts, self.server.connection_count, self.server.limits)
 
     async def __aenter__(self) -> Self:
         return self

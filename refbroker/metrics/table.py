@@ -65,6 +65,21 @@ def _socket(name: str, kind: str, text: str, mbean: str, *labels: str) -> Metric
     )
 
 
+def _quota(kind: str, name: str, text: str) -> Metric:
+    """Return a metric of the clients that share a quota: of a user, a client id, or both."""
+    return Metric(
+        f"kafka_server_{kind.lower()}_{name.replace('-', '_')}",
+        GAUGE,
+        text,
+        ("user", "client_id"),
+        f"kafka.server:type={kind},name={name}",
+    )
+
+
+def _throttle(kind: str) -> Metric:
+    return _quota(kind, "throttle-time", "Average throttle time in milliseconds, of the requests that had one.")
+
+
 def _log(name: str, text: str, mbean: str) -> Metric:
     return Metric(f"kafka_log_log_{name}", GAUGE, text, ("topic", "partition"), f"kafka.log:type=Log,name={mbean}")
 
@@ -152,6 +167,41 @@ CONNECTIONS_CLOSED = _socket(
 )
 INCOMING_BYTES = _socket("incoming_byte_total", COUNTER, "Bytes of all requests.", "incoming-byte-total")
 OUTGOING_BYTES = _socket("outgoing_byte_total", COUNTER, "Bytes of all responses.", "outgoing-byte-total")
+
+BROKER_CONNECTION_RATE = _socket(
+    "broker_connection_accept_rate",
+    GAUGE,
+    "Accepted connections per second, without those of the brokers' own listener.",
+    "broker-connection-accept-rate",
+)
+CONNECTION_RATE = _socket(
+    "connection_accept_rate", GAUGE, "Accepted connections per second.", "connection-accept-rate", "listener"
+)
+CONNECTION_THROTTLE = _socket(
+    "connection_accept_throttle_time",
+    GAUGE,
+    "Average milliseconds that connections waited for the rates of the listener and of the broker, of those that did.",
+    "connection-accept-throttle-time",
+    "listener",
+)
+ADDRESS_THROTTLE = _socket(
+    "ip_connection_accept_throttle_time",
+    GAUGE,
+    "Average milliseconds that connections were held for the rate of their address, of those that were.",
+    "ip-connection-accept-throttle-time",
+    "listener",
+)
+
+# Client quotas
+PRODUCE_RATE = _quota("Produce", "byte-rate", "Bytes of Produce requests per second.")
+PRODUCE_THROTTLE = _throttle("Produce")
+FETCH_RATE = _quota("Fetch", "byte-rate", "Bytes of Fetch responses per second.")
+FETCH_THROTTLE = _throttle("Fetch")
+REQUEST_RATE = _quota("Request", "request-time", "Time of requests, in percent of one CPU.")
+REQUEST_THROTTLE = _throttle("Request")
+MUTATION_RATE = _quota("ControllerMutation", "mutation-rate", "Partitions created or deleted per second.")
+MUTATION_TOKENS = _quota("ControllerMutation", "tokens", "Partitions that may be created or deleted at once.")
+MUTATION_THROTTLE = _throttle("ControllerMutation")
 
 # Logs
 LOG_SIZE = _log("size", "Bytes of the log's segments.", "Size")

@@ -27,7 +27,7 @@ from refbroker.metadata.quotas import (
     REQUEST_PERCENTAGE,
     USER,
 )
-from refbroker.quotas.rates import Rate, TokenBucket, Window
+from refbroker.quotas.rates import METRICS_WINDOW, Average, Rate, TokenBucket, Window
 from refbroker.runtime.clock import Clock
 
 _EXPIRATION_MS = 3_600_000
@@ -61,12 +61,29 @@ class _Quota(NamedTuple):
 class _Meter:
     """The use of one share."""
 
-    __slots__ = ("bucket", "rate", "used_ms")
+    __slots__ = ("bucket", "rate", "throttles", "used_ms")
 
     def __init__(self, window: Window) -> None:
         self.rate = Rate(window)
         self.bucket = TokenBucket(window)
+        self.throttles = Average(METRICS_WINDOW)
         self.used_ms = 0
+
+
+class Use(NamedTuple):
+    """The use of a quota by the clients that share it.
+
+    Attributes:
+        share: the clients.
+        rate: the value per second.
+        throttle_ms: the average of the throttle times above 0.
+        tokens: how many partitions may be changed at once, of a quota of mutations; negative if some are owed.
+    """
+
+    share: Share
+    rate: float
+    throttle_ms: float
+    tokens: float
 
 
 class RequestQuota(Protocol):
@@ -190,6 +207,16 @@ class ClientQuotas:
             self._found[asked] = found
         return found
 
+    def uses(self) -> list[Use]:
+        """Return the use of every quota that clients have used."""
+        now = self.clock()
+        found = []
+        for share, meter in self._meters.items():
+            quota = _most_specific(self._quotas, Share(share.key, share.user or "", share.client_id or ""))
+            tokens = 0.0 if quota is None else meter.bucket.tokens(quota.limit, now)
+            found.append(Use(share, meter.rate.measure(now), meter.throttles.measure(now), tokens))
+        return found
+
     def meter(self, share: Share) -> _Meter:
         """Return the meter of a share."""
         now = self.clock()
@@ -253,6 +280,7 @@ class LimitedRequest:
         self._client_id = client_id
         self._started_ns = perf_counter_ns()
         self._recorded_time = False
+        self._throttled: _Meter | None = None
 
     def exempt(self) -> None:
         """See `RequestQuota`."""
@@ -283,14 +311,25 @@ class LimitedRequest:
         quota = self._quotas.find(CONTROLLER_MUTATION_RATE, self._user, self._client_id)
         if quota is None:
             return
-        bucket, now = self._quotas.meter(quota.share).bucket, self._quotas.clock()
+        meter, now = self._quotas.meter(quota.share), self._quotas.clock()
+        bucket = meter.bucket
         owed_ms = bucket.throttle_ms(quota.limit, now)
         if strict and owed_ms:
-            self.throttle_ms = max(self.throttle_ms, owed_ms)
+            self._throttle(owed_ms, meter)
             raise ThrottlingQuotaExceededError("The throttling quota has been exceeded.")
         bucket.take(partitions, quota.limit, now)
+        meter.rate.record(partitions, now)
         if not strict:
-            self.throttle_ms = max(self.throttle_ms, bucket.throttle_ms(quota.limit, now))
+            self._throttle(bucket.throttle_ms(quota.limit, now), meter)
+
+    def note_throttled(self) -> None:
+        """Record the throttle time for the quota that it is due to, as a metric."""
+        if self._throttled is not None:
+            self._throttled.throttles.record(self.throttle_ms, self._quotas.clock())
+
+    def _throttle(self, throttle_ms: int, meter: _Meter) -> None:
+        if throttle_ms > self.throttle_ms:
+            self.throttle_ms, self._throttled = throttle_ms, meter
 
     def record_time(self) -> None:
         """Record the time that the handler has needed; a second call has no effect."""
@@ -305,12 +344,12 @@ class LimitedRequest:
         quota = self._quotas.find(key, self._user, self._client_id)
         if quota is None:
             return None
-        rate, now = self._quotas.meter(quota.share).rate, self._quotas.clock()
-        rate.record(value, now)
+        meter, now = self._quotas.meter(quota.share), self._quotas.clock()
+        meter.rate.record(value, now)
         if value < 0:
             return 0
-        throttle_ms = rate.throttle_ms(quota.limit, now)
+        throttle_ms = meter.rate.throttle_ms(quota.limit, now)
         if longest_ms is not None:
             throttle_ms = min(throttle_ms, longest_ms)
-        self.throttle_ms = max(self.throttle_ms, throttle_ms)
+        self._throttle(throttle_ms, meter)
         return throttle_ms

@@ -1,7 +1,7 @@
-"""The arithmetic of quotas: a rate over a sliding window, and a token bucket.
+"""The arithmetic of quotas: a rate and an average over a sliding window, and a token bucket.
 
 Times are milliseconds of the broker's clock, which callers pass in. Elsewhere: which quota applies (`client_quotas`).
-Source: Kafka's Rate, SampledStat, TokenBucket and QuotaUtils; KIP-13, KIP-599.
+Source: Kafka's Rate, Avg, SampledStat, TokenBucket and QuotaUtils; KIP-13, KIP-599.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ class Window(NamedTuple):
 
     samples: int
     sample_ms: int
+
+
+METRICS_WINDOW = Window(2, 30_000)
+"""The window of an average that is only a metric: Kafka's defaults."""
 
 
 class _Sample:
@@ -48,7 +52,7 @@ class Rate:
 
     def measure(self, now_ms: int) -> float:
         """Return the value per second."""
-        return self._total(now_ms) / self._length_ms(now_ms) * 1000
+        return self.total(now_ms) / self._length_ms(now_ms) * 1000
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
         """Return how many milliseconds without a value bring the rate down to a quota; 0 if it is not above."""
@@ -57,7 +61,8 @@ class Rate:
             return 0
         return round((rate - quota) / quota * self._length_ms(now_ms))
 
-    def _total(self, now_ms: int) -> float:
+    def total(self, now_ms: int) -> float:
+        """Return the sum of the values in the window."""
         expired_ms = self._window.samples * self._window.sample_ms
         while self._samples and now_ms - self._samples[0].last_ms >= expired_ms:
             self._samples.popleft()
@@ -68,6 +73,24 @@ class Rate:
         elapsed = now_ms - self._samples[0].start_ms if self._samples else 0
         missing = self._window.samples - 1 - elapsed // self._window.sample_ms
         return max(elapsed + max(missing, 0) * self._window.sample_ms, 1)
+
+
+class Average:
+    """The average of values over a window of samples."""
+
+    def __init__(self, window: Window) -> None:
+        self._sum = Rate(window)
+        self._count = Rate(window)
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Add a value."""
+        self._sum.record(value, now_ms)
+        self._count.record(1, now_ms)
+
+    def measure(self, now_ms: int) -> float:
+        """Return the average; 0 without a value."""
+        count = self._count.total(now_ms)
+        return self._sum.total(now_ms) / count if count else 0.0
 
 
 class TokenBucket:
@@ -82,6 +105,11 @@ class TokenBucket:
         """Take tokens, also more than there are."""
         self._refill(quota, now_ms)
         self._tokens = min(self._window_seconds * quota, self._tokens - value)
+
+    def tokens(self, quota: float, now_ms: int) -> float:
+        """Return how many tokens there are; negative if some are owed."""
+        self._refill(quota, now_ms)
+        return self._tokens
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
         """Return how many milliseconds it takes until no tokens are owed; 0 if none are."""

@@ -14,7 +14,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from refbroker.config import BrokerConfig
-from refbroker.quotas.rates import Rate, Window
+from refbroker.quotas.rates import METRICS_WINDOW, Average, Rate, Window
 from refbroker.runtime.clock import Clock
 from refbroker.server.address_limits import AddressLimits
 
@@ -36,6 +36,20 @@ class Refusal(NamedTuple):
     after_ms: int = 0
 
 
+class ListenerUse(NamedTuple):
+    """How fast clients connect to a listener.
+
+    Attributes:
+        rate: connections per second.
+        throttle_ms: the average time that connections wait for the rates of the listener and of the broker.
+        address_throttle_ms: the average time that connections are held for the rate of their address.
+    """
+
+    rate: float
+    throttle_ms: float
+    address_throttle_ms: float
+
+
 class ConnectionLimits:
     """Counts the connections of a server.
 
@@ -54,7 +68,10 @@ class ConnectionLimits:
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
         self._broker_rate = Rate(self._window)
-        self._listener_rates = {listener.name: Rate(self._window) for listener in config.listeners.all}
+        names = [listener.name for listener in config.listeners.all]
+        self._listener_rates = {name: Rate(self._window) for name in names}
+        self._waits = {name: Average(METRICS_WINDOW) for name in names}
+        self._holds = {name: Average(METRICS_WINDOW) for name in names}
         self._address_rates: dict[str, Rate] = {}
 
     def is_protected(self, listener: str) -> bool:
@@ -67,7 +84,23 @@ class ConnectionLimits:
         waits = [self._record(self._listener_rates[listener], self._listener_limit(listener, _FASTEST))]
         if not self.is_protected(listener):
             waits.append(self._record(self._broker_rate, self._config.integer(_FASTEST)))
-        return max(waits)
+        wait_ms = max(waits)
+        if wait_ms:
+            self._waits[listener].record(wait_ms, self._clock())
+        return wait_ms
+
+    def listener_uses(self) -> dict[str, ListenerUse]:
+        """Return how fast clients connect, by listener."""
+        now = self._clock()
+        return {
+            name: ListenerUse(rate.measure(now), self._waits[name].measure(now), self._holds[name].measure(now))
+            for name, rate in self._listener_rates.items()
+        }
+
+    @property
+    def broker_rate(self) -> float:
+        """The connections per second of the listeners that the limits of the broker hold up."""
+        return self._broker_rate.measure(self._clock())
 
     def obstacle(self, listener: str) -> str | None:
         """Return why a listener may not have another connection now; None if it may."""
@@ -137,4 +170,5 @@ class ConnectionLimits:
             refused.append(self._broker_rate)
         for each in refused:
             each.record(-1, self._clock())
+        self._holds[listener].record(throttle_ms, self._clock())
         return Refusal(f"its address opens more than {quota:g} connections per second", throttle_ms)

@@ -174,6 +174,7 @@ class Dispatcher:
         if quota.throttle_ms > 0:
             if response is not None and hasattr(response, "throttle_time_ms"):
                 response.throttle_time_ms = quota.throttle_ms
+            quota.note_throttled()
             connection.hold(self._quotas.clock.wake_after(quota.throttle_ms))
 
     def _carry_out(

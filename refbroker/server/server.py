@@ -78,7 +78,7 @@ class Server:
         self._metrics = broker.metrics
         self._clock = broker.clock
         self._address_limits = AddressLimits(broker.config, broker.image, broker.lookups)
-        self._limits = ConnectionLimits(broker.config, self._address_limits, broker.clock)
+        self.limits = ConnectionLimits(broker.config, self._address_limits, broker.clock)
         self.pending = PendingConnections()
         self._make_room = make_room
         self.loop = asyncio.get_running_loop()
@@ -87,7 +87,7 @@ class Server:
         self.stopping = False
         self._empty = asyncio.Event()
         self._acceptors = [
-            Acceptor(name, listener, self._limits, broker.clock, self.bad_connections, self._admit)
+            Acceptor(name, listener, self.limits, broker.clock, self.bad_connections, self._admit)
             for name, listener in listeners.items()
         ]
         self._tls = tls
@@ -123,7 +123,7 @@ class Server:
             self._refuse(accepted, Refusal("too few files are left; raise their limit (ulimit -n)"))
             return
         address = host_of(accepted.peer).removeprefix("/")
-        refusal = self._limits.admit(listener, address)
+        refusal = self.limits.admit(listener, address)
         if refusal is not None:
             self._refuse(accepted, refusal)
             return
@@ -132,7 +132,7 @@ class Server:
         except Exception:
             # Nothing is closed that would make it count no more.
             logger.exception("a connection of %s could not be set up", accepted.peer)
-            self._limits.release(listener, address)
+            self.limits.release(listener, address)
             self._metrics.connections_closed[Closed.ERROR] += 1
             accepted.close()
             return
@@ -199,7 +199,7 @@ class Server:
         if slot is None:
             return
         self._metrics.connections_closed[connection.closed_for] += 1
-        self._limits.release(*slot)
+        self.limits.release(*slot)
         if not self.stopping:
             self._accept_waiting()
 
@@ -227,9 +227,9 @@ class Server:
 
     def _close_excess(self) -> None:
         """Close the connections that have been idle for longest, but none of brokers, while there are too many."""
-        while self._limits.excess > 0:
+        while self.limits.excess > 0:
             open_ones = [one for one in (*self._tls_protocols, *self.connections) if one in self._slots]
-            clients = [one for one in open_ones if not self._limits.is_protected(one.listener)]
+            clients = [one for one in open_ones if not self.limits.is_protected(one.listener)]
             if not clients:
                 return
             idle = min(clients, key=lambda one: one.last_active_ns)

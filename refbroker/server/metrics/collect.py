@@ -14,7 +14,8 @@ from refbroker.metrics import table
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.histogram import Histogram
 from refbroker.metrics.samples import Samples
-from refbroker.server.metrics import groups, process, transactions
+from refbroker.server.connection_limits import ConnectionLimits
+from refbroker.server.metrics import groups, process, quotas, transactions
 from refbroker.server.services import ServerServices
 
 PARTITIONS_PER_TURN = 200
@@ -22,14 +23,16 @@ LATE_AFTER_MS = 300_000
 """How long after the longest timeout a transaction counts as late, as in Kafka."""
 
 
-async def collect(broker: ServerServices, connections: int) -> Samples:
+async def collect(broker: ServerServices, connections: int, limits: ConnectionLimits) -> Samples:
     """Return the metrics of a running broker.
 
     Parameters:
         connections: the number of open connections.
+        limits: how fast clients connect.
     """
     samples = Samples()
     _requests(broker, connections, samples)
+    quotas.collect(broker.quotas, limits, samples)
     _topics(broker, samples)
     await asyncio.sleep(0)
     await _logs(broker, samples)

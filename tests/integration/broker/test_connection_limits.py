@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -138,6 +139,22 @@ def test_a_broker_takes_the_place_of_the_client_that_was_idle_for_longest(caplog
         assert is_served(stack.enter_context(Wire(inside)))
         assert one.is_closed()
         assert connections(broker) == 2
+
+
+def test_metrics_show_how_long_connections_wait() -> None:
+    with RefBroker(settings={**BOTH, "listener.name.outside.max.connection.creation.rate": "1"}) as broker:
+        broker.clock.hold()
+        with ExitStack() as stack:
+            for _ in range(11):
+                stack.enter_context(Wire(broker.address("OUTSIDE")))
+            wait_until(lambda: waited(broker)["OUTSIDE"] > 0)
+            assert waited(broker)["INSIDE"] == 0
+            rates = broker.metrics()["kafka_server_socket_server_metrics_connection_accept_rate"]
+            assert rates["OUTSIDE"] > rates["INSIDE"] == 0
+
+
+def waited(broker: RefBroker) -> Any:
+    return broker.metrics()["kafka_server_socket_server_metrics_connection_accept_throttle_time"]
 
 
 def test_a_broker_that_stops_closes_a_connection_that_waits(caplog: pytest.LogCaptureFixture) -> None:

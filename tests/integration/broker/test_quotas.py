@@ -186,3 +186,24 @@ def test_an_admin_retries_what_the_quota_refuses(broker: RefBroker) -> None:
     with Admin(**broker.client_options) as admin:
         admin.create_topics(NewTopic("first", num_partitions=57))  # 2 more than a window has
         admin.create_topics(NewTopic("second", num_partitions=1))
+
+
+def test_metrics_show_the_use_of_a_quota_and_its_throttle_times(broker: RefBroker, wire: Wire) -> None:
+    def shown(name: str) -> Any:
+        return broker.metrics()[f"kafka_server_{name}"]
+
+    assert shown("produce_byte_rate") == {}
+    limit(broker, producer_byte_rate=1000, consumer_byte_rate=1000, controller_mutation_rate=5)
+    small = wire.ask(produce_request("orders", b"x" * 10), 9)
+    assert small.throttle_time_ms == 0
+    assert shown("produce_throttle_time") == {"ANONYMOUS": {"": 0.0}}
+    over = wire.ask(produce_request("orders", b"x" * 20_000), 9)
+    assert over.throttle_time_ms > 0
+    assert shown("produce_throttle_time") == {"ANONYMOUS": {"": over.throttle_time_ms}}
+    assert shown("produce_byte_rate")["ANONYMOUS"][""] == pytest.approx(2000, rel=0.1)
+    assert shown("fetch_throttle_time") == {}
+    broker.clock.step(120)
+    assert shown("produce_throttle_time") == {"ANONYMOUS": {"": 0.0}}
+    created = wire.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("a", 30, 1)]), 5)
+    assert created.throttle_time_ms == 0
+    assert shown("controllermutation_tokens")["ANONYMOUS"][""] == 5 * 11 - 30

@@ -18,6 +18,8 @@ from kclient.records import COMMIT, control_batch, read_batches
 from refbroker.handlers.context import CloseConnectionError
 from refbroker.metrics import table
 from refbroker.metrics.exposition import as_dict
+from refbroker.server.address_limits import AddressLimits
+from refbroker.server.connection_limits import ConnectionLimits
 from refbroker.server.metrics.collect import collect
 from tests.refbroker.committing import GroupHarness
 from tests.support.broker_harness import Harness, turns
@@ -335,8 +337,11 @@ async def test_a_producer_whose_batches_were_all_compacted_away_continues_after_
 
 
 async def test_what_is_counted_of_open_transactions(harness: Harness) -> None:
+    broker = harness.broker
+    limits = ConnectionLimits(broker.config, AddressLimits(broker.config, broker.image, broker.lookups), broker.clock)
+
     async def values() -> tuple[Any, ...]:
-        found = as_dict(await collect(harness.broker, 0))
+        found = as_dict(await collect(harness.broker, 0, limits))
         of_partition = (table.LAST_STABLE, table.LAST_STABLE_LAG, table.LAST_STABLE_AGE)
         return (
             *(found[metric.name]["t"]["0"] for metric in of_partition),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refbroker.quotas.rates import Rate, TokenBucket, Window
+from refbroker.quotas.rates import Average, Rate, TokenBucket, Window
 
 WINDOW = Window(samples=11, sample_ms=1000)
 NOW = 1_700_000_000_000
@@ -60,3 +60,13 @@ def test_a_bucket_holds_no_more_than_a_window() -> None:
     bucket.take(1, 2, NOW)
     bucket.take(2 * 11 + 1, 2, NOW + 3_600_000)
     assert bucket.throttle_ms(2, NOW + 3_600_000) == 500
+
+
+def test_an_average_is_over_the_values_of_the_window() -> None:
+    average = Average(WINDOW)
+    assert average.measure(NOW) == 0
+    average.record(10, NOW)
+    average.record(30, NOW + 5000)
+    assert average.measure(NOW + 5000) == 20
+    assert average.measure(NOW + 11_000) == 30
+    assert average.measure(NOW + 60_000) == 0

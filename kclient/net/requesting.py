@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kclient.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from kclient.errors import KafkaError, KafkaTimeoutError, NotControllerError, UnknownTopicOrPartitionError
 from kclient.net.backoff import Backoff
 from kclient.net.deadline import Deadline
 from kclient.net.engine import Engine
@@ -104,7 +104,7 @@ class Requester:
             if isinstance(error, KafkaTimeoutError):
                 raise error
             raise deadline.error(error) from error
-        if error.refreshes_metadata:
+        if error.refreshes_metadata or isinstance(error, NotControllerError):
             self.engine.metadata.request_update()
         clock = self.engine.clock
         until = clock() + min(self._backoff.seconds(attempts), deadline.remaining())

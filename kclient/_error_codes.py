@@ -267,7 +267,7 @@ class KafkaStorageError(InvalidMetadataError, code=56, name="KAFKA_STORAGE_ERROR
 
 
 class LogDirNotFoundError(BrokerError, code=57, name="LOG_DIR_NOT_FOUND"):
-    """The broker does not have this log directory."""
+    """The broker does not have this log directory; describe_log_dirs shows those that it has."""
 
 
 class SaslAuthenticationError(AuthenticationError, code=58, name="SASL_AUTHENTICATION_FAILED"):
@@ -279,7 +279,9 @@ class UnknownProducerIdError(BrokerError, code=59, name="UNKNOWN_PRODUCER_ID"):
 
 
 class ReassignmentInProgressError(BrokerError, code=60, name="REASSIGNMENT_IN_PROGRESS"):
-    """The partition is being reassigned already."""
+    """The partition is being reassigned already; wait until list_partition_reassignments no longer shows it, or cancel
+    the reassignment.
+    """
 
 
 class DelegationTokenDisabledError(BrokerError, code=61, name="DELEGATION_TOKEN_AUTH_DISABLED"):
@@ -361,7 +363,9 @@ class MemberIdRequiredError(BrokerError, code=79, name="MEMBER_ID_REQUIRED"):
 
 
 class PreferredLeaderNotAvailableError(InvalidMetadataError, code=80, name="PREFERRED_LEADER_NOT_AVAILABLE"):
-    """The preferred leader is not available."""
+    """The preferred leader is not available; start the broker of the partition's first replica, and wait until it is
+    in sync.
+    """
 
 
 class GroupMaxSizeReachedError(BrokerError, code=81, name="GROUP_MAX_SIZE_REACHED"):
@@ -375,7 +379,9 @@ class FencedInstanceIdError(BrokerError, code=82, name="FENCED_INSTANCE_ID", fat
 
 
 class EligibleLeadersNotAvailableError(InvalidMetadataError, code=83, name="ELIGIBLE_LEADERS_NOT_AVAILABLE"):
-    """None of the replicas that may become leader is available."""
+    """None of the replicas that may become leader is available; start one of their brokers, or elect an unclean
+    leader, which may lose records.
+    """
 
 
 class ElectionNotNeededError(InvalidMetadataError, code=84, name="ELECTION_NOT_NEEDED"):
@@ -383,7 +389,7 @@ class ElectionNotNeededError(InvalidMetadataError, code=84, name="ELECTION_NOT_N
 
 
 class NoReassignmentInProgressError(BrokerError, code=85, name="NO_REASSIGNMENT_IN_PROGRESS"):
-    """No reassignment of the partition is in progress."""
+    """No reassignment of the partition is in progress; list_partition_reassignments shows those that are."""
 
 
 class GroupSubscribedToTopicError(BrokerError, code=86, name="GROUP_SUBSCRIBED_TO_TOPIC"):
@@ -423,11 +429,11 @@ class InconsistentVoterSetError(BrokerError, code=94, name="INCONSISTENT_VOTER_S
 
 
 class InvalidUpdateVersionError(BrokerError, code=95, name="INVALID_UPDATE_VERSION"):
-    """The version of the update is not valid."""
+    """The version of the update is not valid; describe_features shows the levels that are supported."""
 
 
 class FeatureUpdateFailedError(BrokerError, code=96, name="FEATURE_UPDATE_FAILED"):
-    """The finalized feature could not be updated."""
+    """The finalized feature could not be updated; the controller's log says why."""
 
 
 class PrincipalDeserializationError(BrokerError, code=97, name="PRINCIPAL_DESERIALIZATION_FAILURE"):
@@ -451,7 +457,7 @@ class DuplicateBrokerRegistrationError(BrokerError, code=101, name="DUPLICATE_BR
 
 
 class BrokerIdNotRegisteredError(BrokerError, code=102, name="BROKER_ID_NOT_REGISTERED"):
-    """The controller knows no broker with this id."""
+    """The controller knows no broker with this id; describe_cluster shows those that are registered."""
 
 
 class InconsistentTopicIdError(InvalidMetadataError, code=103, name="INCONSISTENT_TOPIC_ID"):
@@ -549,11 +555,11 @@ class InvalidVoterKeyError(BrokerError, code=125, name="INVALID_VOTER_KEY"):
 
 
 class DuplicateVoterError(BrokerError, code=126, name="DUPLICATE_VOTER"):
-    """The voter is in the set already."""
+    """The voter is in the set already; describe_metadata_quorum shows the voters."""
 
 
 class VoterNotFoundError(BrokerError, code=127, name="VOTER_NOT_FOUND"):
-    """The voter is not in the set."""
+    """The voter is not in the set; describe_metadata_quorum shows the voters, each with the id of its directory."""
 
 
 class InvalidRegularExpressionError(BrokerError, code=128, name="INVALID_REGULAR_EXPRESSION"):

@@ -1,6 +1,7 @@
 """The typer application to which commands are added.
 
-Each of its commands has `--profile`. Its `--help` shows no type for flags, which take no value.
+Each of its commands has `--profile`. Its `--help` shows no type for flags, which take no value, nor for arguments,
+whose names say what they are.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ from kclient.cli.profiles import Profile
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _PlainFlags:
-    """A command whose flags have an empty metavar."""
+def _no_type(ctx: Any) -> None:
+    return None
+
+
+class _PlainHelp:
+    """A command whose help shows no types beside flags and arguments."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the command's options and arguments, with --help."""
@@ -27,14 +32,16 @@ class _PlainFlags:
         for param in params:
             if getattr(param, "is_flag", False):
                 param.metavar = ""
+            elif param.param_type_name == "argument":
+                param.display_type_rich = _no_type
         return params
 
 
-class Command(_PlainFlags, TyperCommand):
+class Command(_PlainHelp, TyperCommand):
     """A command."""
 
 
-class Group(_PlainFlags, TyperGroup):
+class Group(_PlainHelp, TyperGroup):
     """A group of commands."""
 
 

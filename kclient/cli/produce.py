@@ -35,7 +35,7 @@ def produce(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", exists=True, dir_okay=False, help="Standard input by default.", show_default=False
+            metavar="FILE", exists=True, dir_okay=False, help="Standard input by default.", show_default=False
         ),
     ] = None,
     servers: Servers = None,

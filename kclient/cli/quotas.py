@@ -51,7 +51,7 @@ def list_quotas(
 
 @app.command("set")
 def set_quotas(
-    limits: Annotated[list[str], typer.Argument(metavar="QUOTA=LIMIT...", show_default=False)],
+    limits: Annotated[list[str], typer.Argument(metavar="QUOTA=LIMIT", show_default=False)],
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,
@@ -74,7 +74,7 @@ def set_quotas(
 
 @app.command()
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="QUOTA...", show_default=False)],
+    names: Annotated[list[str], typer.Argument(metavar="QUOTA", show_default=False)],
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,

@@ -23,7 +23,7 @@ from kclient.security.secret import Secret
 
 app = App(help="Create, list, renew and expire delegation tokens, with which clients log in by SCRAM.")
 
-Ids = Annotated[list[str], typer.Argument(metavar="TOKEN_ID...", show_default=False)]
+Ids = Annotated[list[str], typer.Argument(metavar="TOKEN_ID", show_default=False)]
 
 
 @app.command()

@@ -27,7 +27,7 @@ Mechanism = Annotated[str, typer.Option("--mechanism", metavar="MECHANISM", help
 
 @app.command("list")
 def list_users(
-    users: Annotated[list[str] | None, typer.Argument(metavar="[USER]...", show_default=False)] = None,
+    users: Annotated[list[str] | None, typer.Argument(metavar="USER", show_default=False)] = None,
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,
@@ -64,7 +64,7 @@ def set_password(
 
 @app.command()
 def delete(
-    users: Annotated[list[str], typer.Argument(metavar="USER...", show_default=False)],
+    users: Annotated[list[str], typer.Argument(metavar="USER", show_default=False)],
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,

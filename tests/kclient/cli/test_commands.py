@@ -36,7 +36,8 @@ def test_help_has_a_short_name(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command) or "kclient")
-def test_help_shows_no_type_beside_a_flag(command: tuple[str, ...]) -> None:
+def test_help_shows_no_type_beside_a_flag_or_an_argument(command: tuple[str, ...]) -> None:
     shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "200"}).output
     assert re.search(r"--help +-h +Show this message and exit", shown), shown
     assert "bool" not in shown.lower()
+    assert not re.search(r"<\w+(\[\w+\])?>", shown), "the name of an argument says what it is"

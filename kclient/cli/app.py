@@ -1,7 +1,7 @@
 """The typer application to which commands are added.
 
-Each of its commands has `--profile`. Its `--help` shows no type for flags, which take no value, nor for arguments,
-whose names say what they are.
+Each of its commands has `--profile`, and `--timeout` unless it waits for records. Its `--help` shows no type for flags,
+which take no value, nor for arguments, whose names say what they are.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kclient.cli.profiles import Profile
+from kclient.cli.timeouts import Timeout
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,28 +52,36 @@ class App(typer.Typer):
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=Group, no_args_is_help=True, **settings)
 
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[F], F]:
-        """See typer.Typer.command."""
+    def command(self, name: str | None = None, *, has_timeout: bool = True, **settings: Any) -> Callable[[F], F]:
+        """See typer.Typer.command.
+
+        Parameters:
+            has_timeout: whether the command has `--timeout`.
+        """
         add = super().command(name, cls=Command, **settings)
+        shared: dict[str, Any] = {"timeout": Timeout, "profile": Profile} if has_timeout else {"profile": Profile}
 
         def decorate(function: F) -> F:
-            add(_with_profile(function))
+            add(_with_options(function, shared))
             return function
 
         return decorate
 
 
-def _with_profile(function: F) -> F:
-    """Return a command with the parameter of --profile, whose callback keeps the value."""
-    hints = get_type_hints(function, include_extras=True) | {"profile": Profile}
+def _with_options(function: F, shared: dict[str, Any]) -> F:
+    """Return a command with further options, whose callbacks keep the values."""
+    hints = get_type_hints(function, include_extras=True) | shared
     signature = inspect.signature(function)
     own = [each.replace(annotation=hints[name]) for name, each in signature.parameters.items()]
-    profile = inspect.Parameter("profile", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Profile)
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in shared.items()
+    ]
 
     @functools.wraps(function)
-    def run(*arguments: Any, profile: str | None, **options: Any) -> Any:
-        return function(*arguments, **options)
+    def run(*arguments: Any, **options: Any) -> Any:
+        return function(*arguments, **{name: value for name, value in options.items() if name not in shared})
 
     run.__annotations__ = hints
-    run.__signature__ = signature.replace(parameters=[*own, profile])  # type: ignore[attr-defined]
+    run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
     return cast("F", run)

@@ -21,8 +21,8 @@ app = App(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("produce")(produce.produce)
-app.command("consume")(consume.consume)
+app.command("produce", has_timeout=False)(produce.produce)
+app.command("consume", has_timeout=False)(consume.consume)
 app.add_typer(topics.app, name="topics")
 app.add_typer(configs.app, name="configs")
 app.add_typer(groups.app, name="groups")

@@ -12,6 +12,7 @@ import typer
 from kclient._properties import read_properties
 from kclient.admin import Admin
 from kclient.cli.profiles import profile_options
+from kclient.cli.timeouts import with_timeout
 from kclient.config import AdminConfig, ClientConfig, dotted_name
 
 BOOTSTRAP_VARIABLE = "KCLIENT_BOOTSTRAP_SERVERS"
@@ -94,5 +95,5 @@ def _addresses(servers: str) -> set[str]:
 
 
 def admin(servers: str | None, properties: Path | None, settings: Iterable[str] | None) -> Admin:
-    """Return an admin client for one command."""
-    return Admin.from_properties(options(AdminConfig, servers, properties, settings))
+    """Return an admin client for one command, whose calls have the command's timeout."""
+    return Admin.from_properties(with_timeout(options(AdminConfig, servers, properties, settings)))

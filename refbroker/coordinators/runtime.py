@@ -471,7 +471,9 @@ class CoordinatorRuntime(Generic[S]):
         except KafkaError as error:
             return failed(error)
         waits: list[KafkaError | asyncio.Future[KafkaError | None] | None] = [
-            owned.waits.future(_unchanged) for owned in self._owned.values() if not owned.waits.is_replicated
+            owned.waits.future(_unchanged)
+            for owned in self._owned.values()
+            if owned.state is ShardState.ACTIVE and not owned.waits.is_replicated
         ]
 
         def respond(errors: list[KafkaError | None]) -> T:

@@ -71,6 +71,11 @@ class DelayedProduce(Generic[T]):
         self._timer = loop.call_later(timeout_ms / 1000, self._time_out)
         self.future.add_done_callback(self._forget)
 
+    def _advanced(self, log: PartitionLog) -> None:
+        # Many requests may wait for a log whose high watermark moves in small steps.
+        if any(each.log is log and each.required_offset <= log.high_watermark for each in self._pending):
+            self.check(log)
+
     def check(self, log: PartitionLog) -> None:
         """Complete the appends to a log that have a result now, and respond when none is pending."""
         if self.future.done():
@@ -102,7 +107,7 @@ class DelayedProduce(Generic[T]):
     def _watch(self, log: PartitionLog) -> None:
         if log not in self._watched:
             self._watched[log] = None
-            log.on_high_watermark.append(self.check)
+            log.on_high_watermark.append(self._advanced)
 
     def _time_out(self) -> None:
         if self.future.done():
@@ -122,7 +127,7 @@ class DelayedProduce(Generic[T]):
     def _forget(self, future: asyncio.Future[T]) -> None:
         self._timer.cancel()
         for log in self._watched:
-            log.on_high_watermark.remove(self.check)
+            log.on_high_watermark.remove(self._advanced)
 
 
 class DelayedProduces:

@@ -233,7 +233,9 @@ class Fetcher:
 
     # Partitions
 
-    def follow(self, topic: str, partition: int, topic_id: UUID, leader_epoch: int, log: FollowerLog) -> Action | None:
+    def follow(
+        self, topic: str, partition: int, topic_id: UUID, leader_epoch: int, log: FollowerLog
+    ) -> Truncate | None:
         """Fetch a partition from now on, in a leader epoch; nothing changes in the same epoch.
 
         Parameters:
@@ -242,7 +244,7 @@ class Fetcher:
             log: the local log.
 
         Returns:
-            A truncation to carry out and report before the next request, or None.
+            A truncation to carry out before the next request, which need not be reported; None without one.
         """
         known = self.partitions.get((topic, partition))
         if known is not None and known.leader_epoch == leader_epoch and known.log is log:

@@ -18,8 +18,8 @@ SOURCES := pyproject.toml setup.py $(shell find kclient -name '_*.pyx' -o -name 
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark examples test test-sim lint format types contracts cycles api check bench bench-compare \
-        bench-spark interop security-diff nightly spark fuzz soak docs clean
+.PHONY: help demo demo-spark examples test test-sim sim-cluster mutants lint format types contracts cycles api check \
+        bench bench-compare bench-spark interop security-diff nightly spark fuzz soak docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ test: $(VENV)/.dev ## unit, simulation, integration and short fuzz tests
 test-sim: $(VENV)/.dev ## the integration suite on a simulated machine; KCLIENT_SIM_SWEEP=200 for as many seeds
 	@KCLIENT_PURE=1 PYTHONHASHSEED=0 TMPDIR=$(firstword $(wildcard /dev/shm) $(TMPDIR) /tmp) \
 	  $(PYTEST) tests/integration --broker=sim --numprocesses=$(JOBS) --dist=worksteal $(ARGS)
+
+sim-cluster: $(VENV)/.dev ## replication: the machines over logs in memory; SEEDS=10000 clusters, FIRST=0 the first
+	@$(BIN)/python -m tests.sim.replication --seeds $(or $(SEEDS),10000) --first $(or $(FIRST),0) $(ARGS)
+
+mutants: $(VENV)/.dev ## replication without one of its rules, which the simulation must notice; SEEDS=4000 at most
+	@$(BIN)/python -m tests.sim.replication.mutants --seeds $(or $(SEEDS),4000) $(ARGS)
 
 examples: $(VENV)/.dev ## run every example against a broker of its own
 	@$(PYTEST) examples tests/integration/test_examples.py $(ARGS)

@@ -152,7 +152,14 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class PartitionInfo(msgspec.Struct, frozen=True):
-    """A partition as described by the metadata; `leader` is None while there is no leader."""
+    """A partition as described by the metadata; `leader` is None while there is no leader.
+
+    Attributes:
+        eligible_leader_replicas: the ELR: replicas outside of the in-sync set that have every record below the high
+            watermark, so that they may lead (KIP-966). None if the broker did not say, as always in the metadata of
+            producers and consumers.
+        last_known_elr: the members of the ELR that were not shut down in order, or None as above.
+    """
 
     topic: str
     partition: int
@@ -161,6 +168,8 @@ class PartitionInfo(msgspec.Struct, frozen=True):
     replicas: tuple[int, ...]
     in_sync_replicas: tuple[int, ...]
     offline_replicas: tuple[int, ...] = ()
+    eligible_leader_replicas: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
 
 
 class PreparedTransaction(msgspec.Struct, frozen=True):

@@ -20,7 +20,8 @@ from kclient.admin.offsets import OffsetSpec
 from kclient.admin.producers import HangingTransaction, ProducerState
 from kclient.admin.quotas import QuotaEntity, QuotaFilter, QuotaMatch
 from kclient.admin.tokens import DelegationToken
-from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
+from kclient.admin.topic_descriptions import TopicDescription, TopicListing
+from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic
 from kclient.admin.transactions import (
     FencedProducer,
     TransactionDescription,

@@ -20,7 +20,7 @@ from kclient.admin.core import AdminCore, succeeded
 from kclient.admin.group_offsets import alter_group_offsets, list_group_offsets
 from kclient.admin.groups import GroupState, describe_groups
 from kclient.admin.offsets import OffsetSpec, list_offsets
-from kclient.admin.topics import describe_topics
+from kclient.admin.topic_descriptions import describe_topics
 from kclient.errors import AdminError, ConfigError, GroupIdNotFoundError, GroupNotEmptyError, IllegalStateError
 from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation

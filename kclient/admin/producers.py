@@ -14,7 +14,7 @@ import msgspec
 from kclient._topics import by_topic
 from kclient.admin.arguments import duration, number, optional, partition, partitions, several
 from kclient.admin.core import AdminCore, Outcomes
-from kclient.admin.topics import describe_topics, list_topics
+from kclient.admin.topic_descriptions import describe_topics, list_topics
 from kclient.admin.transactions import TransactionDescription, describe_transactions, list_transactions
 from kclient.errors import (
     AdminError,

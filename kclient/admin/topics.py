@@ -1,7 +1,7 @@
-"""Topics: create, delete, list, describe, add partitions.
+"""Topics: create, delete, add partitions.
 
 A change returns once every broker that can be reached shows it in its metadata, so that the next call sees the change
-(the Java client returns earlier). Not implemented: reassignments.
+(the Java client returns earlier). Elsewhere: descriptions (`topic_descriptions`), reassignments.
 """
 
 from __future__ import annotations
@@ -23,22 +23,14 @@ from kclient.errors import (
     UnsupportedVersionError,
     error_from_code,
 )
-from kclient.net.cluster import partition_info
 from kclient.net.deadline import Deadline
 from kclient.net.manager import ANY_NODE
 from kclient.net.operation import Operation
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from kclient.protocol.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-)
 from kclient.protocol.messages.metadata import MetadataResponse
 from kclient.security.secret import shown
-from kclient.types import PartitionInfo
-
-PARTITIONS_PER_PAGE = 2000
 
 _LOST_CONNECTIONS = 3
 """The number of lost connections for the same request after which a broker is not asked again."""
@@ -101,23 +93,6 @@ class CreatedTopic(msgspec.Struct, frozen=True):
     num_partitions: int
     replication_factor: int
     configs: Mapping[str, ConfigEntry]
-
-
-class TopicListing(msgspec.Struct, frozen=True):
-    """A topic in the list of topics."""
-
-    name: str
-    topic_id: UUID
-    is_internal: bool
-
-
-class TopicDescription(msgspec.Struct, frozen=True):
-    """A topic and all its partitions, in their order."""
-
-    name: str
-    topic_id: UUID
-    is_internal: bool
-    partitions: tuple[PartitionInfo, ...]
 
 
 def create_topics(
@@ -216,66 +191,6 @@ def create_partitions(
     return grown
 
 
-def list_topics(core: AdminCore, include_internal: bool, deadline: Deadline) -> Operation[dict[str, TopicListing]]:
-    answer = yield from core.ask_metadata(None, deadline)
-    return {
-        topic.name: TopicListing(topic.name, topic.topic_id, topic.is_internal)
-        for topic in sorted(answer.topics, key=lambda topic: topic.name or "")
-        if topic.name is not None and (include_internal or not topic.is_internal)
-    }
-
-
-def describe_topics(
-    core: AdminCore, topics: Iterable[str], deadline: Deadline
-) -> Operation[dict[str, TopicDescription]]:
-    """Use DescribeTopicPartitions (KIP-966), page by page, if the broker supports it, otherwise Metadata."""
-
-    def attempt(names: list[str]) -> Operation[Outcomes[str, TopicDescription]]:
-        try:
-            return (yield from _describe_by_pages(core, names, deadline))
-        except UnsupportedVersionError:
-            answer = yield from core.ask_metadata(names, deadline)
-            return {topic.name or "": _described(topic, topic.partitions) for topic in answer.topics}
-
-    return (yield from core.keyed(several(topics, str, deadline.name), attempt, deadline))
-
-
-def _describe_by_pages(
-    core: AdminCore, names: list[str], deadline: Deadline
-) -> Operation[Outcomes[str, TopicDescription]]:
-    found: dict[str, DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = {}
-    cursor: DescribeTopicPartitionsRequest.Cursor | None = None
-    wanted = sorted(names)
-    while True:
-        answer = yield from _describe_page(core, wanted, cursor, deadline)
-        for topic in answer.topics:
-            name = topic.name or ""
-            if name in found:
-                found[name].partitions.extend(topic.partitions)
-            else:
-                found[name] = topic
-        if answer.next_cursor is None:
-            return {name: _described(topic, topic.partitions) for name, topic in found.items()}
-        cursor = DescribeTopicPartitionsRequest.Cursor(
-            topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
-        )
-        wanted = [name for name in wanted if name >= cursor.topic_name]
-
-
-def _describe_page(
-    core: AdminCore, names: list[str], cursor: DescribeTopicPartitionsRequest.Cursor | None, deadline: Deadline
-) -> Operation[DescribeTopicPartitionsResponse]:
-    request = DescribeTopicPartitionsRequest(
-        topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names],
-        response_partition_limit=PARTITIONS_PER_PAGE,
-        cursor=cursor,
-    )
-    answer: DescribeTopicPartitionsResponse = yield from core.request_until_answered(
-        ANY_NODE, DescribeTopicPartitionsRequest, lambda version: request, deadline
-    )
-    return answer
-
-
 def _until(
     core: AdminCore,
     names: list[str],
@@ -371,20 +286,3 @@ def _more_partitions(name: str, new: NewPartitions) -> CreatePartitionsRequest.C
             CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=list(brokers)) for brokers in new.assignments
         ]
     return CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=new.total_count, assignments=assignments)
-
-
-def _described(
-    topic: MetadataResponse.MetadataResponseTopic
-    | DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic,
-    partitions: Iterable[
-        MetadataResponse.MetadataResponsePartition
-        | DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
-    ],
-) -> TopicDescription | KafkaError:
-    name = topic.name or ""
-    if topic.error_code:
-        return error_from_code(topic.error_code, topic=name)
-    infos = (partition_info(name, partition) for partition in partitions)
-    return TopicDescription(
-        name, topic.topic_id, topic.is_internal, tuple(sorted(infos, key=lambda info: info.partition))
-    )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kclient.admin import offsets, topics
+from kclient.admin import offsets, topic_descriptions, topics
 from kclient.admin.methods.base import AsyncMethods, BlockingMethods, documented_by
 from kclient.admin.offsets import OffsetSpec
-from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
+from kclient.admin.topic_descriptions import TopicDescription, TopicListing
+from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic
 from kclient.types import OffsetAndTimestamp, TopicPartition
 
 
@@ -46,15 +47,17 @@ class TopicMethods(BlockingMethods):
             timeout: seconds; None is the option default_api_timeout_ms.
         """
         deadline = self._core.deadline("list_topics", timeout)
-        return self._run(topics.list_topics(self._core, include_internal, deadline))
+        return self._run(topic_descriptions.list_topics(self._core, include_internal, deadline))
 
     def describe_topics(self, names: Iterable[str], *, timeout: float | None = None) -> dict[str, TopicDescription]:
-        """Return partitions, leaders and replicas of topics.
+        """Return the partitions of topics: leader, replicas, in-sync replicas, eligible leader replicas (KIP-966).
+
+        The partitions of many topics are requested in pages of 2000.
 
         Errors by topic: UnknownTopicOrPartitionError.
         """
         deadline = self._core.deadline("describe_topics", timeout)
-        return self._run(topics.describe_topics(self._core, names, deadline))
+        return self._run(topic_descriptions.describe_topics(self._core, names, deadline))
 
     def create_partitions(
         self, new: Mapping[str, NewPartitions], *, validate_only: bool = False, timeout: float | None = None
@@ -125,13 +128,13 @@ class AsyncTopicMethods(AsyncMethods):
         self, *, include_internal: bool = False, timeout: float | None = None
     ) -> dict[str, TopicListing]:
         deadline = self._core.deadline("list_topics", timeout)
-        return await self._run(topics.list_topics(self._core, include_internal, deadline))
+        return await self._run(topic_descriptions.list_topics(self._core, include_internal, deadline))
 
     async def describe_topics(
         self, names: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TopicDescription]:
         deadline = self._core.deadline("describe_topics", timeout)
-        return await self._run(topics.describe_topics(self._core, names, deadline))
+        return await self._run(topic_descriptions.describe_topics(self._core, names, deadline))
 
     async def create_partitions(
         self, new: Mapping[str, NewPartitions], *, validate_only: bool = False, timeout: float | None = None

@@ -140,12 +140,17 @@ class OffsetAndTimestamp(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A broker as the cluster advertises it."""
+    """A broker as the cluster advertises it.
+
+    `is_fenced` is True for a registered broker that the controller does not consider alive; only
+    `Admin.describe_cluster(include_fenced_brokers=True)` returns such brokers.
+    """
 
     node_id: int
     host: str
     port: int
     rack: str | None = None
+    is_fenced: bool = False
 
     def __str__(self) -> str:
         return f"broker {self.node_id} at {address(self.host, self.port)}"

@@ -24,6 +24,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 LISTED = PROJECT / "docs" / "api.txt"
 MODULES = (
     "kclient",
+    "kclient.admin",
     "kclient.assignors",
     "kclient.errors",
     "kclient.metrics",

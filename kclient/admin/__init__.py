@@ -1,4 +1,4 @@
-"""The administration of a cluster: topics, settings, offsets, groups, transactions, security; blocking and async."""
+"""The administration of a cluster: topics, replicas, settings, offsets, groups, transactions, brokers, security."""
 
 from kclient.admin.acls import AclBinding, AclBindingFilter
 from kclient.admin.admin import Admin
@@ -13,12 +13,23 @@ from kclient.admin.configs import (
     ConfigType,
     ResourceType,
 )
+from kclient.admin.elections import ElectionType
+from kclient.admin.features import (
+    FeatureMetadata,
+    FeatureUpdate,
+    FinalizedVersionRange,
+    SupportedVersionRange,
+    UpgradeType,
+)
 from kclient.admin.group_lag import PartitionLag
 from kclient.admin.groups import GroupDescription, GroupListing, GroupMember, GroupState, GroupType, MemberIdentity
+from kclient.admin.log_dirs import LogDirDescription, ReplicaInfo, ReplicaLogDirInfo, TopicPartitionReplica
 from kclient.admin.offset_resets import OffsetChange, OffsetReset
 from kclient.admin.offsets import OffsetSpec
 from kclient.admin.producers import HangingTransaction, ProducerState
+from kclient.admin.quorum import QuorumInfo, QuorumReplica, RaftVoterEndpoint
 from kclient.admin.quotas import QuotaEntity, QuotaFilter, QuotaMatch
+from kclient.admin.reassignments import PartitionReassignment
 from kclient.admin.tokens import DelegationToken
 from kclient.admin.topic_descriptions import TopicDescription, TopicListing
 from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic
@@ -48,13 +59,18 @@ __all__ = [
     "ConfigType",
     "CreatedTopic",
     "DelegationToken",
+    "ElectionType",
+    "FeatureMetadata",
+    "FeatureUpdate",
     "FencedProducer",
+    "FinalizedVersionRange",
     "GroupDescription",
     "GroupListing",
     "GroupMember",
     "GroupState",
     "GroupType",
     "HangingTransaction",
+    "LogDirDescription",
     "MemberIdentity",
     "NewPartitions",
     "NewTopic",
@@ -62,18 +78,27 @@ __all__ = [
     "OffsetReset",
     "OffsetSpec",
     "PartitionLag",
+    "PartitionReassignment",
     "PatternType",
     "ProducerState",
+    "QuorumInfo",
+    "QuorumReplica",
     "QuotaEntity",
     "QuotaFilter",
     "QuotaMatch",
+    "RaftVoterEndpoint",
+    "ReplicaInfo",
+    "ReplicaLogDirInfo",
     "ResourceType",
     "ScramCredentialInfo",
     "ScramDeletion",
     "ScramUpsertion",
+    "SupportedVersionRange",
     "TopicDescription",
     "TopicListing",
+    "TopicPartitionReplica",
     "TransactionDescription",
     "TransactionListing",
     "TransactionState",
+    "UpgradeType",
 ]

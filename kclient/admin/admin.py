@@ -11,7 +11,9 @@ from kclient._help import documents_options
 from kclient._misuse import refuse_positional
 from kclient.admin.core import AdminCore
 from kclient.admin.methods.cluster import ClusterMethods
+from kclient.admin.methods.configs import ConfigMethods
 from kclient.admin.methods.groups import GroupMethods
+from kclient.admin.methods.replicas import ReplicaMethods
 from kclient.admin.methods.security import SecurityMethods
 from kclient.admin.methods.topics import TopicMethods
 from kclient.admin.methods.transactions import TransactionMethods
@@ -20,8 +22,19 @@ from kclient.options import AdminOptions
 
 
 @documents_options(AdminConfig)
-class Admin(TopicMethods, GroupMethods, TransactionMethods, ClusterMethods, SecurityMethods):
-    """An admin client for topics, settings, groups, transactions and security; threads may share it.
+class Admin(
+    TopicMethods,
+    ReplicaMethods,
+    ConfigMethods,
+    GroupMethods,
+    TransactionMethods,
+    ClusterMethods,
+    SecurityMethods,
+):
+    """An admin client for topics, replicas, settings, groups, transactions, the cluster and security.
+
+    Threads may share it.
+
 
         with Admin(bootstrap_servers="localhost:9092") as admin:
             admin.create_topics(NewTopic("orders", num_partitions=6))

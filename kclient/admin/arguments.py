@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
+from uuid import UUID
 
 from kclient._times import milliseconds
 from kclient.types import TopicPartition
@@ -91,4 +92,4 @@ def mapping(given: Mapping[Any, Any], key: Check[T], value: Check[V], what: str)
 
 def _named(kind: type) -> str:
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
-    return {str: "a str", int: "an int"}.get(kind, f"{article} {kind.__name__}")
+    return {str: "a str", int: "an int", UUID: "a UUID"}.get(kind, f"{article} {kind.__name__}")

@@ -13,7 +13,9 @@ from kclient._help import documents_options
 from kclient._misuse import refuse_positional
 from kclient.admin.core import AdminCore
 from kclient.admin.methods.cluster import AsyncClusterMethods
+from kclient.admin.methods.configs import AsyncConfigMethods
 from kclient.admin.methods.groups import AsyncGroupMethods
+from kclient.admin.methods.replicas import AsyncReplicaMethods
 from kclient.admin.methods.security import AsyncSecurityMethods
 from kclient.admin.methods.topics import AsyncTopicMethods
 from kclient.admin.methods.transactions import AsyncTransactionMethods
@@ -24,7 +26,13 @@ from kclient.options import AdminOptions
 
 @documents_options(AdminConfig)
 class AsyncAdmin(
-    AsyncTopicMethods, AsyncGroupMethods, AsyncTransactionMethods, AsyncClusterMethods, AsyncSecurityMethods
+    AsyncTopicMethods,
+    AsyncReplicaMethods,
+    AsyncConfigMethods,
+    AsyncGroupMethods,
+    AsyncTransactionMethods,
+    AsyncClusterMethods,
+    AsyncSecurityMethods,
 ):
     """An admin client for asyncio and trio, with the methods of `Admin`; used in one event loop.
 

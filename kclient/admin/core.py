@@ -96,7 +96,7 @@ class AdminCore(Requester):
             attempts += 1
             again: list[K] = []
             for key in pending:
-                outcome = outcomes.get(key, KafkaError(f"the broker's response did not contain {key}"))
+                outcome = outcomes.get(key, _unanswered(key))
                 if not isinstance(outcome, KafkaError):
                     results[key] = outcome
                     errors.pop(key, None)
@@ -113,6 +113,11 @@ class AdminCore(Requester):
         if errors:
             raise AdminError(results, {key: errors[key] for key in order if key in errors})
         return {key: results[key] for key in order}
+
+    def live_brokers(self, deadline: Deadline) -> Operation[set[int]]:
+        """Request metadata; return the ids of the brokers that are alive."""
+        answer = yield from self.ask_metadata([], deadline)
+        return {node.node_id for node in answer.brokers}
 
     def gather(
         self, calls: Mapping[N, Operation[Outcomes[K, R]]], keys: Mapping[N, list[K]]
@@ -170,9 +175,33 @@ class AdminCore(Requester):
             warnings.warn(f"{face} {self.config.client_id!r} was not closed", ResourceWarning, stacklevel=3)
 
 
+def settled(keys: Iterable[K], outcomes: Outcomes[K, R]) -> dict[K, R]:
+    """Return the results of a call that is not repeated, since a broker's error would stay the same.
+
+    Raises:
+        AdminError: some keys failed; it has the results of the others.
+    """
+    order = list(dict.fromkeys(keys))
+    results: dict[K, R] = {}
+    errors: dict[K, KafkaError] = {}
+    for key in order:
+        outcome = outcomes.get(key, _unanswered(key))
+        if isinstance(outcome, KafkaError):
+            errors[key] = outcome
+        else:
+            results[key] = outcome
+    if errors:
+        raise AdminError(results, errors)
+    return results
+
+
 def succeeded(call: Operation[dict[K, R]]) -> Operation[tuple[dict[K, R], dict[K, BaseException]]]:
     """Return the results and the errors of a keyed call, for callers that continue with the successful keys."""
     try:
         return (yield from call), {}
     except AdminError as error:
         return error.results, error.errors
+
+
+def _unanswered(key: object) -> KafkaError:
+    return KafkaError(f"the broker's response did not contain {key}")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kclient import Admin, NewTopic
 from tests.support.patience import PROCESS
 
 pytestmark = pytest.mark.not_simulated("runs processes")
@@ -49,6 +50,14 @@ def test_consumer_prints_what_producer_sent(bootstrap_servers: str, topic: str) 
     assert len(produced.splitlines()) == 10
     consumed = run("examples/consumer.py", bootstrap_servers, topic)
     assert re.findall(r"order \d+", consumed) == [f"order {number}" for number in range(10)]
+
+
+def test_a_topic_is_spread_over_all_brokers(admin: Admin, bootstrap_servers: str, topic: str) -> None:
+    brokers = sorted(admin.describe_cluster().brokers)
+    admin.create_topics(NewTopic(topic, replica_assignment={0: brokers[:1], 1: brokers[:1]}))
+    spread = run("examples/spread_topic.py", bootstrap_servers, topic)
+    places = [brokers[number % len(brokers)] for number in range(2)]
+    assert spread.splitlines()[-2:] == [f"partition {n} is on brokers ({place},)" for n, place in enumerate(places)]
 
 
 def test_more_arguments_than_an_example_has_are_notified_as_well() -> None:

@@ -17,6 +17,7 @@ SPARK = DOCS / "spark.md"
 GUIDES = (
     *("producer", "consumer", "admin", "errors", "options", "groups", "serialization", "testing", "transactions"),
     "client-metrics",
+    "clusters",
     "security",
 )
 PAGES = [

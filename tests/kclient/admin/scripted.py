@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from kclient.admin.core import AdminCore
 from kclient.config import AdminConfig
 from kclient.errors import KafkaError, UnsupportedVersionError
 from kclient.net.backoff import retry_backoff
+from kclient.net.cluster import Cluster as KnownCluster
 from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation, Pause
 from kclient.protocol import Message
@@ -36,6 +38,9 @@ class ScriptedCore(AdminCore):
         self._answer = answer
         self._newest = newest or {}
         self.asked: list[tuple[int, Message, int]] = []
+        self.engine: Any = SimpleNamespace(
+            metadata=SimpleNamespace(cluster=KnownCluster(), request_update=lambda: None)
+        )
 
     def request(
         self,

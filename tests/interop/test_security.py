@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,8 @@ from kclient.errors import SaslAuthenticationError, SslAuthenticationError, Unsu
 from kclient.protocol import Message
 from kclient.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kclient.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kclient.security.scram import MECHANISMS, salted_password
 from refbroker.testing import RefBroker
 from tests.support import pki
@@ -205,3 +208,61 @@ def seen(response: Any) -> list[tuple[Any, ...]]:
         for result in response.results
     )
     return [(getattr(response, "error_code", 0), getattr(response, "error_message", "")), *sorted(results)]
+
+
+FIRST = b"n,,n=alice,r=nonce"
+PROOF = b64encode(bytes(32))
+MALFORMED: dict[str, list[list[bytes]]] = {
+    "PLAIN": [
+        [b""],
+        [b"\xff"],
+        [b"\0alice\0alice-secret\0"],
+        [b"\0\0\0\0\0"],
+        [b"\0alice\0\xff"],
+        [b"\0\0alice-secret"],
+        [b"\0alice\0"],
+        [b"bob\0alice\0alice-secret"],
+        [b"\0alice\0wrong"],
+    ],
+    "SCRAM-SHA-256": [
+        [b""],
+        [b"\xff"],
+        [b"y,,n=alice,r=nonce"],
+        [b"p=tls-unique,,n=alice,r=nonce"],
+        [b"n,,n=alice"],
+        [b"n,,n=al=ice,r=nonce"],
+        [b"n,,m=,n=alice,r=nonce"],
+        [b"n,,n=alice,r=nonce,tokenauth"],
+        [b"n,a=bob,n=alice,r=nonce"],
+        [FIRST, b""],
+        [FIRST, b"\xff"],
+        [FIRST, b"c=biws,r=other,p=" + PROOF],
+        [FIRST, b"c=biws,r=%s"],
+        [FIRST, b"c=biws,r=%s,p=A"],
+        [FIRST, b"c=biws,r=%s,p=" + PROOF],
+        [FIRST, b"c=biws,r=%s,x=1,p=" + PROOF],
+        [FIRST, b"r=%s,c=biws,p=" + PROOF],
+    ],
+}
+
+
+@pytest.mark.parametrize("mechanism", MALFORMED)
+def test_malformed_logins_are_answered_as_by_kafka(secured: SecuredKafka, mechanism: str) -> None:
+    with RefBroker(sasl=USERS) as broker:
+        addresses = (secured.address(listener="SASL_PLAINTEXT"), broker.bootstrap_servers)
+        for messages in MALFORMED[mechanism]:
+            kafkas, ours = (answered(address, mechanism, messages) for address in addresses)
+            assert ours == kafkas, messages
+            assert kafkas[0] == SaslAuthenticationError.code
+
+
+def answered(address: str, mechanism: str, messages: list[bytes]) -> tuple[int, str | None]:
+    """Return the error of the last message of a login; `%s` in a message is the nonce of the broker."""
+    nonce = b""
+    with Wire(address) as wire:
+        assert wire.ask(SaslHandshakeRequest(mechanism=mechanism), 1).error_code == 0
+        for message in messages:
+            response = wire.ask(SaslAuthenticateRequest(auth_bytes=message.replace(b"%s", nonce)), 2)
+            nonce = bytes(response.auth_bytes).partition(b",")[0].removeprefix(b"r=")
+        assert wire.is_closed()
+    return response.error_code, response.error_message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,7 +17,7 @@ from kclient.errors import (
     UnsupportedSaslMechanismError,
     UnsupportedVersionError,
 )
-from kclient.net.handshake import ApiRanges, Ask, Setup
+from kclient.net.handshake import ApiRanges, Ask, Await, Setup
 from kclient.net.login_thread import LoginThread
 from kclient.net.sasl import authenticate
 from kclient.protocol import Message
@@ -156,6 +156,31 @@ def test_the_last_message_in_a_request_is_answered() -> None:
     responses = (SaslHandshakeResponse(), *(SaslAuthenticateResponse(error_message=None) for _ in range(2)))
     asked = run(*responses, login=ScriptedLogin(exchange()))
     assert asked[1:] == [SaslAuthenticateRequest(auth_bytes=b"first"), SaslAuthenticateRequest(auth_bytes=b"last")]
+
+
+def test_the_messages_of_scram_are_computed_on_the_login_thread() -> None:
+    worker = QueueWorker()
+    submitted: list[Callable[[], None]] = []
+    setup = Setup(BROKER, "kafka", "1", "SASL_SSL")
+    setup.ranges = ApiRanges(BROKER, {17: (0, 1), 36: (0, 2)})
+    thread = LoginThread(lambda: worker, submitted.append, lambda: 0.0, 30.0)
+    login = PasswordLogin("SCRAM-SHA-256", "alice", Secret("wonder"))
+    step: Any = authenticate(login, thread, random.Random(1))(setup)
+    asked = next(step)
+    for response in (SaslHandshakeResponse(), SaslAuthenticateResponse(auth_bytes=b"r=x,s=c2FsdA==,i=1000000")):
+        awaited = step.send(body(response, asked.version))
+        assert isinstance(awaited, Await)
+        results: list[Any] = []
+        awaited.start(lambda result, now, results=results: results.append(result))  # type: ignore[misc]
+        # The network thread has only handed it over.
+        assert (len(worker.functions), results) == (1, [])
+        worker.run()
+        submitted.pop()()
+        if isinstance(results[0], SaslAuthenticationError):
+            assert "nonce does not continue that of this client" in results[0].message
+        else:
+            asked = step.send(results[0])
+    assert asked.message.auth_bytes.startswith(b"n,,n=alice,r=")
 
 
 def config(**options: Any) -> AdminConfig:

@@ -1,9 +1,10 @@
 """SASL of a listener: which requests a connection may send when, and the broker's side of the mechanisms.
 
 Where `connections.max.reauth.ms` or the expiry of a delegation token limits a session, the client has to log in again
-as the same user and with the same mechanism before the session ends (KIP-368). Not implemented: GSSAPI.
+as the same user and with the same mechanism before the session ends (KIP-368).
 Elsewhere: SCRAM's computations (`kclient.security.scram`), delegation tokens (`refbroker.metadata.tokens`), tokens
-of OAUTHBEARER (`oauth`), the requests (`refbroker.handlers.sasl_handshake`, `sasl_authenticate`).
+of OAUTHBEARER (`oauth`), tickets of GSSAPI (`kerberos`), the requests (`refbroker.handlers.sasl_handshake`,
+`sasl_authenticate`).
 Source: KIP-12, KIP-43, KIP-48, KIP-152, KIP-368, Kafka's SaslServerAuthenticator and KafkaChannel.
 """
 

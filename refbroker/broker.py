@@ -20,7 +20,7 @@ from typing import Self
 from kclient.errors import KafkaStorageError
 from refbroker.building import BrokerParts, build
 from refbroker.config import BrokerConfig
-from refbroker.controller.registration import departure_records
+from refbroker.controller.local_broker import stop_broker
 from refbroker.log import Files
 from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from refbroker.metrics.samples import Samples
@@ -187,7 +187,7 @@ class Broker:
         await self._stop_work()
         idle = clock()
         try:
-            parts.controller.append(departure_records(parts.image, parts.node_id))
+            stop_broker(parts.controller)
         finally:
             if self._registry is not None:
                 await self._registry.stop()

@@ -25,7 +25,7 @@ from refbroker.config import BrokerConfig
 from refbroker.controller.active import ActiveController
 from refbroker.controller.bootstrap import activation_records, bootstrap_records
 from refbroker.controller.direct import DirectControllerClient
-from refbroker.controller.registration import registration_records
+from refbroker.controller.local_broker import registration_request, start_broker
 from refbroker.controller.tokens import DelegationTokenControl
 from refbroker.coordinators.groups.coordinator import GroupCoordinator
 from refbroker.coordinators.producer_ids import ProducerIds
@@ -301,16 +301,9 @@ def _load(parts: BrokerParts, files: Files) -> None:
 
 def _register(parts: BrokerParts, ports: Mapping[str, int]) -> None:
     controller, events = parts.controller, parts.directory_events
-    for records in registration_records(
-        parts.image,
-        parts.config,
-        ports,
-        controller.end_offset,
-        controller.new_uuid(),
-        [directory.directory_id for directory in parts.logs.online],
-        events.find,
-    ):
-        controller.append(records)
+    directories = [directory.directory_id for directory in parts.logs.online]
+    request = registration_request(parts.config, ports, parts.cluster_id, controller.new_uuid(), directories)
+    start_broker(controller, request, events.find)
     parts.metadata.listeners.append(events.follow)
     events.inform()
 

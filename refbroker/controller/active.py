@@ -143,6 +143,8 @@ class ActiveController(Controller):
         self._replica.advance(self.end_offset)
         self.cluster.index.load()
         self.liveness.load(self._clock())
+        # The broker of this node cannot be alive before it registers: it is part of this process.
+        self.liveness.end_session(node)
         # First, because other listeners may look up what the change has led to.
         self._replica.listeners.insert(0, self._follow)
         if self._replica.in_transaction:

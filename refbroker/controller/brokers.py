@@ -54,6 +54,7 @@ def plan_registration(
     kraft_version: int,
     broker_epoch: int,
     now_ms: int,
+    is_local: bool = False,
 ) -> tuple[list[Message], int]:
     """Return the records that register a broker, and its epoch; the registration is the last record.
 
@@ -62,6 +63,8 @@ def plan_registration(
         cluster_id: the id of this cluster.
         kraft_version: the level of that feature, which is not in the image.
         broker_epoch: for a new incarnation: the offset of the next record.
+        is_local: whether it is the broker of this node. It need not support all features, because its data may come
+            from Kafka, and its directories were checked when they were opened.
 
     Raises:
         InconsistentClusterIdError: the broker belongs to another cluster.
@@ -84,9 +87,10 @@ def plan_registration(
     if request.is_migrating_zk_broker:
         raise BrokerIdNotRegisteredError("Controller does not support registering ZK brokers.")
     has_directories = cluster.image.metadata_version >= DIRECTORIES
-    if has_directories:
+    if has_directories and not is_local:
         _check_directories(cluster, request)
-    _check_features(cluster, request, kraft_version)
+    if not is_local:
+        _check_features(cluster, request, kraft_version)
     record = _registration(request, broker_epoch)
     if has_directories:
         record.log_dirs = request.log_dirs

@@ -190,6 +190,11 @@ class Liveness:
         """Extend the session of a broker."""
         self._contacts[broker, epoch] = now_ms
 
+    def end_session(self, broker: int) -> None:
+        """End all sessions of a broker."""
+        for key in [key for key in self._contacts if key[0] == broker]:
+            del self._contacts[key]
+
     def has_session(self, broker: int, epoch: int, now_ms: int) -> bool:
         """Return whether a broker has a session that has not expired."""
         contact = self._contacts.get((broker, epoch))

@@ -16,10 +16,13 @@ from uuid import UUID
 
 from kclient.errors import KafkaStorageError
 from kclient.protocol import Message
-from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionChangeRecord, PartitionRecord
+from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord
+from refbroker.controller.cluster import Cluster
+from refbroker.controller.local_broker import assignment_records, directory_records
+from refbroker.controller.partition_index import PartitionId
 from refbroker.log import LogDirectory, LogManager, PartitionLog
-from refbroker.metadata.directories import UNASSIGNED, directories_change, directory_on, partition_changes
-from refbroker.metadata.image import BROKER_RESOURCE, ClusterImage
+from refbroker.metadata.directories import UNASSIGNED
+from refbroker.metadata.image import BROKER_RESOURCE
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +31,8 @@ class ClusterMetadata(Protocol):
     """The part of the cluster metadata that directory events read and change."""
 
     @property
-    def image(self) -> ClusterImage:
-        """The state of the cluster."""
+    def cluster(self) -> Cluster:
+        """What plans read of the cluster."""
 
     def append(self, records: Sequence[Message]) -> None:
         """Append records to the metadata log atomically and apply them to the image.
@@ -101,16 +104,10 @@ class DirectoryEvents:
             KafkaStorageError: the metadata log could not be written.
         """
         self._planned = False
-        logs, image, node = self._logs, self._metadata.image, self._node_id
+        logs = self._logs
         online = [directory.directory_id for directory in logs.online]
         cordoned = [directory.directory_id for directory in logs.cordoned if directory.directory_id.int]
-        # Partitions come first, as in Kafka's controller, so that none has a leader in an offline directory.
-        changes = [
-            *partition_changes(image, node, self.find, elect=False),
-            *directories_change(image, node, online, cordoned),
-        ]
-        if changes:
-            self._metadata.append(changes)
+        self._metadata.append(directory_records(self._metadata.cluster, self._node_id, self.find, online, cordoned))
 
     def _inform(self) -> None:
         if not self._logs.metadata_directory.is_online:
@@ -127,12 +124,8 @@ class DirectoryEvents:
         Raises:
             KafkaStorageError: the metadata log could not be written.
         """
-        state = self._metadata.image.topics_by_id[log.topic_id].partitions[log.partition]
-        directories = [
-            directory.directory_id if node == self._node_id else directory_on(state, node) for node in state.replicas
-        ]
-        change = PartitionChangeRecord(partition_id=log.partition, topic_id=log.topic_id, directories=directories)
-        self._metadata.append([change])
+        moved = {PartitionId(log.topic_id, log.partition): directory.directory_id}
+        self._metadata.append(assignment_records(self._metadata.cluster, self._node_id, moved))
 
 
 def _concerns_directories(record: Message) -> bool:

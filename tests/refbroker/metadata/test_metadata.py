@@ -99,7 +99,8 @@ async def test_each_start_is_a_new_term_of_every_leader(harness: Harness) -> Non
         image = harness.broker.metadata.image
         epochs.append((image.topics["a"].partitions[0].leader_epoch, harness.broker.broker_epoch))
         harness.restart()
-    assert [epoch for epoch, _ in epochs] == [0, 1, 2]
+    # As in Kafka, a broker that crashed loses its leaderships before it gets them again.
+    assert [epoch for epoch, _ in epochs] == [0, 2, 4]
     assert len({broker_epoch for _, broker_epoch in epochs}) == 3
 
 

@@ -27,6 +27,7 @@ from refbroker.config import BrokerConfig
 from refbroker.controller.bootstrap import bootstrap_records, write_bootstrap
 from refbroker.log import Files
 from refbroker.metadata.control_records import VoterSet, decode_control
+from refbroker.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from refbroker.metadata.snapshot_file import Snapshot, SnapshotId, encode_snapshot, read_snapshot, write_snapshot
 from refbroker.metadata.versions import LATEST
 from refbroker.runtime.clock import Clock
@@ -261,6 +262,7 @@ async def test_a_replica_that_kafka_left_eligible_is_in_sync_again(harness: Harn
     topic_id = harness.create("a")
     harness.broker.controller.append(
         [
+            FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1),
             PartitionChangeRecord(
                 partition_id=0,
                 topic_id=topic_id,
@@ -269,7 +271,7 @@ async def test_a_replica_that_kafka_left_eligible_is_in_sync_again(harness: Harn
                 eligible_leader_replicas=[1],
                 last_known_elr=[1],
                 leader_recovery_state=1,
-            )
+            ),
         ]
     )
     harness.restart()

@@ -72,7 +72,9 @@ class ActiveController(Controller):
         self.cluster_id = cluster_id
         self._replica = replica
         self._clock = clock
-        self.liveness = Liveness(replica.image, config.integer("broker.session.timeout.ms"), clock())
+        self.liveness = Liveness(
+            replica.image, config.integer("broker.session.timeout.ms"), clock(), local=config.node_id
+        )
 
     @property
     def now_ms(self) -> int:
@@ -143,8 +145,6 @@ class ActiveController(Controller):
         self._replica.advance(self.end_offset)
         self.cluster.index.load()
         self.liveness.load(self._clock())
-        # The broker of this node cannot be alive before it registers: it is part of this process.
-        self.liveness.end_session(node)
         # First, because other listeners may look up what the change has led to.
         self._replica.listeners.insert(0, self._follow)
         if self._replica.in_transaction:
@@ -193,12 +193,7 @@ class ActiveController(Controller):
         Raises:
             KafkaStorageError: the disk fails.
         """
-        now = self._clock()
-        own = self.image.brokers.get(self.node_id)
-        if own is not None:
-            # A broker in this process needs no heartbeat to be alive.
-            self.liveness.contact(self.node_id, own.broker_epoch, now)
-        while (records := fence_expired(self.cluster, self.liveness, now)) is not None:
+        while (records := fence_expired(self.cluster, self.liveness, self._clock())) is not None:
             self.append(records)
 
     def balance_leaders(self) -> None:

@@ -134,14 +134,17 @@ class Liveness:
         image: the state of the cluster.
         session_timeout_ms: `broker.session.timeout.ms`.
         now_ms: the present, of a clock that does not go back.
+        local: the broker in the same process, if there is one. It has no session, because it lives as long as this
+            controller, and no other broker waits for it, because it has read all that is committed.
 
     Attributes:
         brokers: by id.
     """
 
-    def __init__(self, image: ClusterImage, session_timeout_ms: int, now_ms: int) -> None:
+    def __init__(self, image: ClusterImage, session_timeout_ms: int, now_ms: int, local: int | None = None) -> None:
         self._image = image
         self._timeout_ms = session_timeout_ms
+        self._local = local
         self._contacts: dict[tuple[int, int], int] = {}
         self.brokers: dict[int, BrokerLiveness] = {}
         self.load(now_ms)
@@ -156,7 +159,9 @@ class Liveness:
         offset = self._image.next_offset - 1
         self.brokers = {node: BrokerLiveness(one.fenced, offset) for node, one in self._image.brokers.items()}
         self._contacts = {
-            (node, one.broker_epoch): now_ms for node, one in self._image.brokers.items() if not one.fenced
+            (node, one.broker_epoch): now_ms
+            for node, one in self._image.brokers.items()
+            if not one.fenced and node != self._local
         }
 
     def follow(self, records: Iterable[Message]) -> None:
@@ -188,12 +193,8 @@ class Liveness:
 
     def contact(self, broker: int, epoch: int, now_ms: int) -> None:
         """Extend the session of a broker."""
-        self._contacts[broker, epoch] = now_ms
-
-    def end_session(self, broker: int) -> None:
-        """End all sessions of a broker."""
-        for key in [key for key in self._contacts if key[0] == broker]:
-            del self._contacts[key]
+        if broker != self._local:
+            self._contacts[broker, epoch] = now_ms
 
     def has_session(self, broker: int, epoch: int, now_ms: int) -> bool:
         """Return whether a broker has a session that has not expired."""
@@ -244,7 +245,7 @@ class Liveness:
         return HeartbeatEvent.SHUT_DOWN
 
     def _lowest_active_offset(self) -> float:
-        offsets = (one.metadata_offset for one in self.brokers.values() if one.is_active)
+        offsets = (one.metadata_offset for node, one in self.brokers.items() if one.is_active and node != self._local)
         return min(offsets, default=float("inf"))
 
     def begin_shutdown(self, broker: int, offset: int) -> None:

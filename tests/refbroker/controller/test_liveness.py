@@ -155,3 +155,22 @@ def test_the_check_for_expired_sessions_is_eight_times_as_frequent_as_they_are(c
 def test_a_broker_that_may_shut_down_stays_in_no_state() -> None:
     assert STATES.followers(BrokerState.SHUTDOWN_NOW) == frozenset()
     assert all(STATES.allows(state, HeartbeatEvent.SHUT_DOWN) for state in STATES.states[:-1])
+
+
+def test_the_broker_of_the_controllers_process_has_no_session(cluster: ControlledCluster) -> None:
+    now = cluster.now_ms
+    liveness = Liveness(cluster.image, SESSION_MS, now, local=2)
+    liveness.contact(2, cluster.image.brokers[2].broker_epoch, now)
+    expired = []
+    while (node := liveness.expired(now + SESSION_MS + 1)) is not None:
+        expired.append(node)
+    assert expired == [1, 3]
+    assert not liveness.has_session(2, cluster.image.brokers[2].broker_epoch, now)
+
+
+def test_no_broker_waits_for_the_one_of_the_controllers_process(cluster: ControlledCluster) -> None:
+    cluster.liveness = Liveness(cluster.image, SESSION_MS, cluster.now_ms, local=2)
+    cluster.create("t", [1, 2])
+    assert not cluster.beat(1, shut_down=True).response.should_shut_down
+    cluster.beat(3)
+    assert cluster.beat(1, shut_down=True).response.should_shut_down

@@ -19,14 +19,12 @@ from kclient.protocol.messages.records.metadata_log import (
 )
 from refbroker.log import Files
 from refbroker.log.files import storage_errors
-from refbroker.metadata.features import SUPPORTED_FEATURES
+from refbroker.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, SUPPORTED_FEATURES
 from refbroker.metadata.image import BROKER_RESOURCE
 from refbroker.metadata.snapshot_file import Snapshot, encode_snapshot, read_snapshot, write_snapshot
 from refbroker.metadata.versions import LATEST, METADATA_VERSION, TRANSACTIONS
 
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
-
-_ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 
 
 def default_bootstrap_records(metadata_version: int = LATEST) -> list[Message]:
@@ -84,7 +82,7 @@ def activation_records(bootstrap: Sequence[Message], min_insync_replicas: int) -
     """
     levels = {record.name: record.feature_level for record in bootstrap if isinstance(record, FeatureLevelRecord)}
     records = list(bootstrap)
-    if levels.get(_ELIGIBLE_LEADERS, 0) > 0:
+    if levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0:
         records.append(
             ConfigRecord(
                 resource_type=BROKER_RESOURCE,

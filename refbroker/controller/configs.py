@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from kclient.errors import InvalidConfigurationError, InvalidRequestError, UnknownTopicOrPartitionError
 from kclient.protocol import Message
-from kclient.protocol.messages.records.metadata_log import ConfigRecord
+from kclient.protocol.messages.records.metadata_log import ClearElrRecord, ConfigRecord
+from refbroker.controller.cluster import Cluster
 from refbroker.controller.controller import Controller
 from refbroker.controller.topics import check_configs, check_name
 from refbroker.metadata.image import (
@@ -23,7 +24,6 @@ from refbroker.metadata.image import (
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
-    ClusterImage,
 )
 from refbroker.settings.cross_checks import check_client_metrics, check_group
 from refbroker.settings.definitions import (
@@ -37,7 +37,6 @@ from refbroker.settings.reconfiguration import check_change
 from refbroker.settings.values import Type
 
 LONGEST_VALUE = 2**15 - 1
-ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 _MIN_ISR = "min.insync.replicas"
 _SETTINGS = {
     TOPIC_RESOURCE: topic_settings,
@@ -157,13 +156,12 @@ def _edited_list(edit: Edit, setting: Setting | None, present: Mapping[str, str]
 
 
 def _records(controller: Controller, resource_type: int, name: str, changes: Mapping[str, str | None]) -> list[Message]:
-    image = controller.image
-    present = image.config(resource_type, name)
+    present = controller.image.config(resource_type, name)
     wanted = {key: value for key, value in present.items() if key not in changes}
     wanted.update({key: value for key, value in changes.items() if value is not None})
     if resource_type == BROKER_RESOURCE:
         check_change(wanted, changes.keys(), every_broker=not name, layers=controller.config.layers)
-        _check_eligible_leaders(image, name, changes)
+        _check_eligible_leaders(controller.cluster, name, changes)
     if any(value is not None and len(value) > LONGEST_VALUE for value in changes.values()):
         raise InvalidConfigurationError(
             "The configuration value cannot be added because it exceeds the maximum value size of "
@@ -175,15 +173,19 @@ def _records(controller: Controller, resource_type: int, name: str, changes: Map
         _check_subscription(name, wanted)
     elif resource_type == GROUP_RESOURCE:
         _check_group(controller, name, wanted)
-    return [
+    changed = {key: value for key, value in changes.items() if value != present.get(key)}
+    records: list[Message] = [
         ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
-        for key, value in changes.items()
-        if value != present.get(key)
+        for key, value in changed.items()
     ]
+    if _MIN_ISR in changed and controller.cluster.has_eligible_leaders:
+        # Who is eligible depends on the number of replicas that had to be in sync until now.
+        records.append(ClearElrRecord(topic_name=name if resource_type == TOPIC_RESOURCE else ""))
+    return records
 
 
-def _check_eligible_leaders(image: ClusterImage, name: str, changes: Mapping[str, str | None]) -> None:
-    if _MIN_ISR not in changes or not image.features.get(ELIGIBLE_LEADERS):
+def _check_eligible_leaders(cluster: Cluster, name: str, changes: Mapping[str, str | None]) -> None:
+    if _MIN_ISR not in changes or not cluster.has_eligible_leaders:
         return
     if name:
         raise InvalidConfigurationError(f"Broker-level {_MIN_ISR} cannot be altered while ELR is enabled.")

@@ -13,7 +13,8 @@ from kclient.protocol.messages.alter_configs import AlterConfigsRequest
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest
 from kclient.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kclient.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from kclient.protocol.messages.records.metadata_log import ConfigRecord, FeatureLevelRecord
+from kclient.protocol.messages.records.metadata_log import ConfigRecord, FeatureLevelRecord, PartitionChangeRecord
+from refbroker.controller.partition_index import PartitionId
 from refbroker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -474,3 +475,16 @@ def test_settings_that_are_only_stored_are_logged_once_when_they_are_set(
     assert alter(harness, BROKER, "1", ("num.io.threads", SET, "10")) == (0, None)
     assert alter(harness, BROKER, "", ("log.cleaner.backoff.ms", SET, "10")) == (0, None)
     assert len(stored_only()) == 1
+
+
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "t"), (BROKER, "")], ids=["topic", "all brokers"])
+async def test_another_min_insync_replicas_makes_no_replica_eligible(harness: Harness, kind: int, name: str) -> None:
+    topics = [harness.create(topic) for topic in ("t", "u")]
+    harness.broker.controller.append([FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)])
+    for topic_id in topics:
+        change = PartitionChangeRecord(partition_id=0, topic_id=topic_id, eligible_leader_replicas=[7])
+        harness.broker.controller.append([change])
+    assert alter(harness, kind, name, ("min.insync.replicas", SET, "2")) == (0, None)
+    found = [harness.broker.image.topics[topic].partitions[0].eligible_leader_replicas for topic in ("t", "u")]
+    assert found == ([[], [7]] if name else [[], []])
+    assert harness.broker.controller.cluster.index.eligible(7) == ([PartitionId(topics[1], 0)] if name else [])

@@ -1,4 +1,4 @@
-"""`kclient configs describe|set|delete`, for topics and brokers."""
+"""`kclient configs list|describe|set|delete`, for topics and brokers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kclient.cli.app import App
 from kclient.cli.connection import Json, Properties, Servers, Settings, admin
 from kclient.errors import BrokerNotAvailableError
 
-app = App(help="Describe and change the settings of topics and brokers.")
+app = App(help="Describe and change the settings of topics and brokers; list what has settings.")
 
 Topic = Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The topic.")]
 Broker = Annotated[
@@ -41,6 +41,29 @@ def _check_broker(client: Admin, resource: ConfigResource) -> None:
     if int(resource.name) not in brokers:
         there = ", ".join(map(str, sorted(brokers)))
         raise BrokerNotAvailableError(f"the cluster has no broker {resource.name}; there is {there}")
+
+
+@app.command("list")
+def list_resources(
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type", metavar="TYPE", help="Only topic, broker, broker-logger, client-metrics or group; repeatable."
+        ),
+    ] = None,
+    servers: Servers = None,
+    properties: Properties = None,
+    settings: Settings = None,
+    json: Json = False,
+) -> None:
+    """List the topics, brokers, groups and client metrics that have settings."""
+    wanted = [_type(text) for text in types or ()]
+    with admin(servers, properties, settings) as client:
+        found = client.list_config_resources(wanted)
+    if json:
+        output.as_json(found)
+    else:
+        output.table(["type", "name"], ((_type_name(each.type), each.name) for each in found))
 
 
 @app.command()
@@ -99,6 +122,18 @@ def delete_configs(
 ) -> None:
     """Reset settings to their defaults."""
     _alter(_resource(topic, broker), [AlterConfig.delete(name) for name in names], servers, properties, settings)
+
+
+def _type(text: str) -> ResourceType:
+    for member in ResourceType:
+        if text in (_type_name(member), f"{_type_name(member)}s"):
+            return member
+    names = ", ".join(map(_type_name, ResourceType))
+    raise typer.BadParameter(f"there is no {text!r}, only {names}", param_hint="--type")
+
+
+def _type_name(kind: ResourceType) -> str:
+    return kind.name.lower().replace("_", "-")
 
 
 def _alter(

@@ -12,11 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import IO, Any
+from uuid import UUID
 
 import msgspec
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from kclient._text import id_text
+from kclient.errors import KafkaError
 
 REPEATED_SECONDS = 60.0
 
@@ -97,6 +101,11 @@ def remark(text: str) -> None:
         Console(stderr=True).print(text, style="dim", highlight=False)
 
 
+def joined(brokers: Iterable[int] | None) -> str | None:
+    """Return the ids of brokers as one cell; None if they are unknown."""
+    return None if brokers is None else ",".join(map(str, brokers))
+
+
 def counted(number: int) -> str:
     """Return a number of records in words."""
     return f"{number:,} record{'' if number == 1 else 's'}"
@@ -119,7 +128,7 @@ def _cell(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return structs, named tuples and enums as JSON values; enums by their names, as tables show them."""
+    """Return structs, named tuples, enums, ids and errors as JSON values; enums by their names, as tables show them."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, msgspec.Struct):
@@ -130,4 +139,8 @@ def _plain(value: Any) -> Any:
         return _plain(value._asdict())
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
+    if isinstance(value, UUID):
+        return id_text(value)
+    if isinstance(value, KafkaError):
+        return str(value)
     return msgspec.to_builtins(value)

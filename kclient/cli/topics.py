@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import typer
 
-from kclient.admin import NewPartitions, NewTopic
+from kclient._text import id_text
+from kclient.admin import NewPartitions, NewTopic, PartitionReassignment, TopicDescription
 from kclient.cli import output
 from kclient.cli.app import App
 from kclient.cli.connection import Json, Properties, Servers, Settings, admin
+from kclient.cli.replica_state import Filter, described, reassignments_in_progress, selected
+from kclient.cli.results import raise_if
+from kclient.types import TopicPartition
 
 app = App(help="List, create, delete and describe topics; add partitions.")
 
@@ -69,28 +74,48 @@ def delete(topics: Names, servers: Servers = None, properties: Properties = None
 
 @app.command()
 def describe(
-    topics: Names, servers: Servers = None, properties: Properties = None, settings: Settings = None, json: Json = False
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TOPIC", help="Default: all topics, internal ones included.", show_default=False),
+    ] = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="Only partitions with replicas that are not in sync.")
+    ] = False,
+    under_min_isr: Annotated[
+        bool, typer.Option("--under-min-isr", help="Only partitions with fewer in sync than min.insync.replicas.")
+    ] = False,
+    at_min_isr: Annotated[
+        bool, typer.Option("--at-min-isr", help="Only partitions with as many in sync as min.insync.replicas.")
+    ] = False,
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable", help="Only partitions whose leader is missing.")
+    ] = False,
+    servers: Servers = None,
+    properties: Properties = None,
+    settings: Settings = None,
+    json: Json = False,
 ) -> None:
-    """Show the partitions of topics: leader, replicas, and in-sync replicas."""
+    """Show the partitions of topics: leader, replicas, in-sync and eligible leader replicas, and reassignments.
+
+    With several filters, partitions that fulfil one of them.
+    """
+    chosen = {
+        Filter.UNDER_REPLICATED: under_replicated,
+        Filter.UNDER_MIN_ISR: under_min_isr,
+        Filter.AT_MIN_ISR: at_min_isr,
+        Filter.UNAVAILABLE: unavailable,
+    }
+    filters = {each for each, wanted in chosen.items() if wanted}
     with admin(servers, properties, settings) as client:
-        found = client.describe_topics(topics)
+        found, error = described(client, topics)
+        ongoing = reassignments_in_progress(client)
+        if filters:
+            found = selected(client, found, ongoing, filters)
     if json:
         output.as_json(found)
-        return
-    columns = ["topic", "partition", "leader", "epoch", "replicas", "in sync"]
-    rows = (
-        (
-            info.topic,
-            info.partition,
-            "none" if info.leader is None else info.leader,
-            "" if info.leader_epoch is None else info.leader_epoch,
-            ",".join(map(str, info.replicas)),
-            ",".join(map(str, info.in_sync_replicas)),
-        )
-        for topic in found.values()
-        for info in topic.partitions
-    )
-    output.table(columns, rows, numbers=["partition", "leader", "epoch"])
+    else:
+        _show_partitions(found.values(), ongoing)
+    raise_if(error)
 
 
 @app.command("add-partitions")
@@ -107,6 +132,32 @@ def add_partitions(
     with admin(servers, properties, settings) as client:
         client.create_partitions({topic: NewPartitions(total)})
     output.table(["topic", "partitions"], [(topic, total)], numbers=["partitions"])
+
+
+def _show_partitions(
+    topics: Iterable[TopicDescription], ongoing: Mapping[TopicPartition, PartitionReassignment]
+) -> None:
+    columns = ["topic", "partition", "leader", "epoch", "replicas", "in sync", "elr", "last known elr", "adding"]
+    columns += ["removing", "topic id"]
+    nothing = PartitionReassignment(())
+    rows = (
+        (
+            info.topic,
+            info.partition,
+            "none" if info.leader is None else info.leader,
+            info.leader_epoch,
+            *map(
+                output.joined,
+                (info.replicas, info.in_sync_replicas, info.eligible_leader_replicas, info.last_known_elr),
+            ),
+            output.joined(ongoing.get(TopicPartition(info.topic, info.partition), nothing).adding_replicas),
+            output.joined(ongoing.get(TopicPartition(info.topic, info.partition), nothing).removing_replicas),
+            id_text(topic.topic_id) if topic.topic_id.int else None,
+        )
+        for topic in topics
+        for info in topic.partitions
+    )
+    output.table(columns, rows, numbers=["partition", "leader", "epoch"])
 
 
 def _setting(text: str) -> tuple[str, str]:

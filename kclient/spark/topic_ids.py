@@ -11,11 +11,10 @@ startingOffsets can read these offsets. Offsets without such a key, as those of 
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping
 from typing import Any
-from uuid import UUID
 
+from kclient._text import id_text
 from kclient.errors import AdminError, UnknownTopicOrPartitionError
 from kclient.spark.admins import open_admin
 from kclient.spark.options import ReadOptions
@@ -55,8 +54,4 @@ def look_up(options: ReadOptions, topics: Iterable[str]) -> Ids:
                 if not isinstance(one, UnknownTopicOrPartitionError):
                     raise one from None
             found = error.results
-    return {name: _text(one.topic_id) if one.topic_id.int else "" for name, one in found.items()}
-
-
-def _text(topic_id: UUID) -> str:
-    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+    return {name: id_text(one.topic_id) if one.topic_id.int else "" for name, one in found.items()}

@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from kclient import __version__, records
-from kclient.cli import acls, configs, consume, groups, produce, quotas, tokens, topics, transactions, users
+from kclient.cli import (
+    acls,
+    configs,
+    consume,
+    groups,
+    leaders,
+    log_dirs,
+    produce,
+    quotas,
+    reassignments,
+    tokens,
+    topics,
+    transactions,
+    users,
+)
 from kclient.cli.app import App
 from kclient.cli.connection import RootServers
 from kclient.cli.profiles import Profile
@@ -27,6 +41,9 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(configs.app, name="configs")
 app.add_typer(groups.app, name="groups")
 app.add_typer(transactions.app, name="transactions")
+app.add_typer(reassignments.app, name="reassignments")
+app.add_typer(leaders.app, name="leaders")
+app.add_typer(log_dirs.app, name="log-dirs")
 app.add_typer(acls.app, name="acls")
 app.add_typer(users.app, name="users")
 app.add_typer(tokens.app, name="tokens")

@@ -6,15 +6,15 @@ Not implemented: ending a prepared transaction, which needs the data of the prog
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
-from kclient.admin import Admin, HangingTransaction, TransactionState
+from kclient.admin import HangingTransaction, TransactionState
 from kclient.cli import output
 from kclient.cli.app import App
 from kclient.cli.connection import Json, Properties, Servers, Settings, admin
+from kclient.cli.expansion import expanded
 from kclient.cli.results import raise_if, succeeded
 from kclient.cli.text import moment, named, partitions, seconds
 from kclient.types import TopicPartition
@@ -112,7 +112,7 @@ def describe_producers(
 ) -> None:
     """Show the recent producers of partitions, and where their open transactions begin."""
     with admin(servers, properties, settings) as client:
-        keys = _expanded(client, (each for text in where for each in partitions(text)))
+        keys = expanded(client, (each for text in where for each in partitions(text)))
         found, error = succeeded(lambda: client.describe_producers(keys, broker_id=broker))
     columns = ["topic", "partition", "producer id", "epoch", "coordinator epoch", "last sequence", "last written"]
     columns.append("transaction start")
@@ -226,18 +226,6 @@ def fence(
         rows = ((name, each.producer_id, each.epoch) for name, each in found.items())
         output.table(["fenced", "producer id", "epoch"], rows, numbers=["producer id", "epoch"])
     raise_if(error)
-
-
-def _expanded(client: Admin, wanted: Iterable[TopicPartition | str]) -> list[TopicPartition]:
-    """Return the given partitions, and all partitions of the given topics."""
-    found: list[TopicPartition] = []
-    for each in wanted:
-        if isinstance(each, str):
-            described = client.describe_topics(each)[each].partitions
-            found += (TopicPartition(each, info.partition) for info in described)
-        else:
-            found.append(each)
-    return list(dict.fromkeys(found))
 
 
 def _hanging(found: HangingTransaction) -> tuple[object, ...]:

@@ -10,12 +10,15 @@ import typer
 from kclient import __version__, records
 from kclient.cli import (
     acls,
+    cluster,
     configs,
     consume,
+    features,
     groups,
     leaders,
     log_dirs,
     produce,
+    quorum,
     quotas,
     reassignments,
     tokens,
@@ -44,6 +47,9 @@ app.add_typer(transactions.app, name="transactions")
 app.add_typer(reassignments.app, name="reassignments")
 app.add_typer(leaders.app, name="leaders")
 app.add_typer(log_dirs.app, name="log-dirs")
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(quorum.app, name="quorum")
+app.add_typer(features.app, name="features")
 app.add_typer(acls.app, name="acls")
 app.add_typer(users.app, name="users")
 app.add_typer(tokens.app, name="tokens")

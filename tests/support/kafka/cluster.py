@@ -83,8 +83,8 @@ class KafkaCluster:
         listeners: further listeners by name, each with its security protocol.
         client_listener: the listener whose addresses are the bootstrap servers.
         format_options: further options of kafka-storage format.
-        voters_in_log: whether a single node is formatted with its voter in the metadata log (kraft.version 1); else
-            the voters are in the settings.
+        voters_in_log: whether the first node is formatted with its voter in the metadata log (kraft.version 1), and the
+            others as observers; else the voters are in the settings.
     """
 
     def __init__(
@@ -223,7 +223,10 @@ class KafkaCluster:
         properties = folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings(node)))
         if not self.data_directory(node).exists():
-            options = [*self._format_options, *(["--standalone"] if self.voters_in_log else [])]
+            options = list(self._format_options)
+            if self.voters_in_log:
+                # The first node votes alone at first; the others are observers until they are added as voters.
+                options.append("--standalone" if node == self.node_ids[0] else "--no-initial-controllers")
             done = run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(properties), *options)
             assert done.returncode == 0, done.stdout
 

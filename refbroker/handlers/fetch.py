@@ -4,13 +4,12 @@ Partitions are read in the order of the request, or of the fetch session, until 
 `fetch.max.bytes`). The first batch of the first partition with records is returned whatever its size, so that a reader
 always progresses. With less than `min_bytes`, the response waits for up to `max_wait_ms`, unless there is an error.
 Unknown partitions do not complete a waiting fetch; their error is part of the response. Consumers read up to the high
-watermark, with READ_COMMITTED up to the last stable offset. Replicas read up to the log end: followers, by their broker
-id and epoch, and the replica id -2 of tools that compare replicas. A follower that does not belong to the partition is
+watermark, with READ_COMMITTED up to the last stable offset, and so do tools that compare replicas (replica id -2).
+Followers read up to the log end, with their broker id and epoch. A follower that does not belong to the partition is
 UNKNOWN_LEADER_EPOCH, without a leader epoch in the request NOT_LEADER_OR_FOLLOWER; so is an older epoch than the
-broker's registration. Incremental sessions (KIP-227),
-leader epochs (KIP-320), truncation by `last_fetched_epoch`, topic ids from version 13 on, and READ_COMMITTED are
-implemented. A partition whose disk failed is KAFKA_STORAGE_ERROR, before version 6 NOT_LEADER_OR_FOLLOWER, after which
-clients refresh their metadata.
+broker's registration. Incremental sessions (KIP-227), leader epochs (KIP-320), truncation by `last_fetched_epoch`,
+topic ids from version 13 on, and READ_COMMITTED are implemented. A partition whose disk failed is KAFKA_STORAGE_ERROR,
+before version 6 NOT_LEADER_OR_FOLLOWER, after which clients refresh their metadata.
 
 Permissions: READ on the topic; CLUSTER_ACTION for followers, without which all partitions are
 TOPIC_AUTHORIZATION_FAILED.
@@ -56,7 +55,6 @@ UNKNOWN_OFFSET = -1
 READ_COMMITTED = 1
 FIRST_WITH_REPLICA_STATE = 15
 NO_BROKER_EPOCH = -1
-CONSUMER = -1
 
 # Errors that a healthy broker returns too, which are not counted as failures.
 _EXPECTED = (
@@ -171,7 +169,7 @@ class _Fetch:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         committed = request.isolation_level == READ_COMMITTED
         self.isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
-        if self._replica_id != CONSUMER:
+        if self._is_follower:
             self.isolation = Isolation.LOG_END
         self._hints = self._new_hints()
         self._found: list[tuple[Key, FetchedPartition, PartitionData]] = []

@@ -181,13 +181,14 @@ async def test_what_cannot_be_read_is_an_error_of_its_partition(harness: Harness
     for more, code in (
         ({"offset": 5}, OffsetOutOfRangeError.code),
         ({"current_leader_epoch": 0}, FencedLeaderEpochError.code),
-        ({"current_leader_epoch": 2}, UnknownLeaderEpochError.code),
-        ({"current_leader_epoch": 1}, 0),
+        ({"current_leader_epoch": 3}, UnknownLeaderEpochError.code),
+        # A crash takes two: in the first one there is no leader.
+        ({"current_leader_epoch": 2}, 0),
     ):
         data = partitions(fetch(harness, want(topic_id, 0, **more)))[0]
         assert data.error_code == code, more
         if code == FencedLeaderEpochError.code:
-            assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (1, 1)
+            assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (1, 2)
 
 
 async def test_an_older_fetch_is_refused_without_the_leaders_name(harness: Harness) -> None:
@@ -216,7 +217,8 @@ async def test_a_reader_of_another_history_learns_where_the_two_part(harness: Ha
 
 async def test_an_empty_partition_is_read_from_its_current_epoch(harness: Harness) -> None:
     topic_id = harness.create("t")
-    for epoch in (0, 1, 2):
+    # A crash takes two epochs: in the first one there is no leader.
+    for epoch in (0, 2, 4):
         for earlier in range(epoch + 1):
             data = partitions(fetch(harness, want(topic_id, 0, last_fetched_epoch=earlier)))[0]
             assert (data.error_code, data.diverging_epoch.epoch) == (0, -1)

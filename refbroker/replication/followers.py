@@ -65,7 +65,7 @@ class FollowerState:
             epoch_start: the log end offset of the leader.
             now_ms: the time, milliseconds.
             in_sync: whether it is in the ISR.
-            is_new_leader: whether another broker led before, so that nothing is known.
+            is_new_leader: whether another broker may have led before, so that nothing is known.
         """
         self.last_caught_up_ms = now_ms if in_sync else 0
         if is_new_leader:

@@ -10,9 +10,9 @@ watermark when it becomes leader, after an append, when a follower fetches, and 
     a follower leaves   when it has not been caught up for `replica.lag.time.max.ms`
     acks=all            NOT_ENOUGH_REPLICAS before the append; else answered when the high watermark has passed
 
-Where it differs from Kafka: metadata of the partition epoch that the leader has already (from an AlterPartition
-response) leaves a newer proposal pending. Kafka forgets the proposal then, and a replica that the controller adds is
-missing in the maximal ISR for a moment.
+Where it differs from Kafka, which violates an invariant of the simulation in both cases: metadata of the partition
+epoch that the leader has already (from an AlterPartition response) leaves a newer proposal pending, where Kafka forgets
+it; and a leader that was elected again, and missed the leader in between, forgets what it knew of its followers.
 
 Elsewhere: the log (`refbroker.log`), fetching (`fetcher`), the requests to the controller (`alter_partition`).
 
@@ -236,8 +236,11 @@ class Partition:
         if state.partition_epoch < self.partition_epoch:
             return None
         is_new_leader = not self.is_leader
+        has_led_on = self.is_leader and rules.has_led_on(self.leader_epoch, state.leader_epoch)
         is_new_epoch = state.leader_epoch > self.leader_epoch
-        is_known = not is_new_epoch and not is_new_leader and state.partition_epoch == self.partition_epoch
+        is_known = not is_new_leader and rules.is_known(
+            (state.leader_epoch, state.partition_epoch), (self.leader_epoch, self.partition_epoch)
+        )
         self._enter(RoleEvent.LEAD)
         self._assign(state)
         self.followers = {
@@ -251,7 +254,7 @@ class Partition:
             self.epoch_start = self.log.log_end_offset
             for node, follower in self.followers.items():
                 follower.begin_leader_epoch(
-                    self.epoch_start, now_ms, in_sync=node in self.isr.committed, is_new_leader=is_new_leader
+                    self.epoch_start, now_ms, in_sync=node in self.isr.committed, is_new_leader=not has_led_on
                 )
         start = self.log.log_end_offset if self.epoch_start is None else self.epoch_start
         epoch = rules.epoch_to_assign(state.leader_epoch) if is_new_epoch else None

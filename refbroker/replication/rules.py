@@ -131,6 +131,32 @@ def check_leader_epoch(requested: int, current: int, topic: str, partition: int)
     )
 
 
+def is_known(state: tuple[int, int], known: tuple[int, int]) -> bool:
+    """Return whether metadata has a state that the leader knows from an answer of the controller.
+
+    A proposal that was made since is still on its way then, and must not be forgotten as Kafka does.
+
+    Parameters:
+        state: leader epoch and partition epoch of the metadata.
+        known: those that the leader knows.
+    """
+    return state == known
+
+
+def has_led_on(known_epoch: int, leader_epoch: int) -> bool:
+    """Return whether no other broker can have led since an epoch in which this one led.
+
+    The metadata of several epochs may arrive together. A follower may have followed a leader of an epoch in between,
+    or may do so later, and truncate what it has fetched from this one: its earlier fetches count no longer. Kafka goes
+    by the role alone.
+
+    Parameters:
+        known_epoch: the leader epoch in which this broker led.
+        leader_epoch: that in which it leads now.
+    """
+    return leader_epoch <= known_epoch + 1
+
+
 def epoch_to_assign(leader_epoch: int) -> int | None:
     """Return the epoch that a new leader notes at its log end before any record, None for none.
 

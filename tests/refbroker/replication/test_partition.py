@@ -313,6 +313,18 @@ def test_metadata_of_the_known_partition_epoch_leaves_a_newer_proposal_pending()
     assert replica.partition.isr.committed == {1, 2, 3}
 
 
+def test_leader_elected_again_knows_its_followers_unless_another_led_in_between() -> None:
+    replica = Replica()
+    replica.lead()
+    replica.append(5)
+    for node in (2, 3):
+        replica.fetch(node, 4)
+    replica.lead(leader_epoch=1, partition_epoch=1)
+    assert replica.partition.followers[2].log_end_offset == 4
+    replica.lead(leader_epoch=3, partition_epoch=3)
+    assert replica.partition.followers[2].log_end_offset == -1
+
+
 # Requests
 
 

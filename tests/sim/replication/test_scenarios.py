@@ -7,7 +7,7 @@ leader epochs, a follower begins at its high watermark, as before KIP-101.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from unittest import mock
 
 import pytest
@@ -19,13 +19,13 @@ from tests.sim.replication.model_controller import Image, ModelBroker
 from tests.sim.replication.mutants import truncate_to_high_watermark
 from tests.sim.replication.node import Events, Node
 
-A, B = 1, 2
+A, B, C = 1, 2, 3
 
 
 class Pair:
-    """Two replicas, between which nothing happens but what a test says."""
+    """Two replicas or more, between which nothing happens but what a test says."""
 
-    def __init__(self) -> None:
+    def __init__(self, *others: int) -> None:
         self.acknowledged: list[int] = []
         events = Events(
             acknowledged=lambda _node, _offset, entry: self.acknowledged.append(entry.value),
@@ -34,7 +34,7 @@ class Pair:
             moved=lambda *_: None,
             happened=lambda _: None,
         )
-        self.nodes = {number: Node(number, 1, lambda: 1000, events) for number in (A, B)}
+        self.nodes = {number: Node(number, 1, lambda: 1000, events) for number in (A, B, *others)}
         self.epoch = -1
         self.image: Image
         self.version = -1
@@ -42,14 +42,14 @@ class Pair:
             node.broker_epoch = node.node_id
             node.start()
 
-    def elect(self, leader: int, isr: list[int]) -> None:
-        """Begin the next leader epoch."""
+    def elect(self, leader: int, isr: list[int], *, seen_by: Collection[int] = (A, B, C)) -> None:
+        """Begin the next leader epoch, of which only some replicas receive the metadata."""
         self.epoch += 1
         self.version += 1
-        state = PartitionState(0, [A, B], isr, leader, self.epoch, self.version, [], [], [])
-        self.image = Image(state, {number: ModelBroker(number, 0, 0, fenced=False) for number in (A, B)})
+        state = PartitionState(0, list(self.nodes), isr, leader, self.epoch, self.version, [], [], [])
+        self.image = Image(state, {number: ModelBroker(number, 0, 0, fenced=False) for number in self.nodes})
         for node in self.nodes.values():
-            if node.alive:
+            if node.alive and node.node_id in seen_by:
                 node.apply(self.image, self.version)
 
     def write(self, leader: int, *values: int) -> None:
@@ -179,6 +179,31 @@ def test_with_leader_epochs_logs_do_not_diverge(pair: Pair) -> None:
     assert pair.values(A) == pair.values(B) == [100, 201]
     # What is left with min.insync.replicas=1: A was down when B asked, and message 1 is lost, though acknowledged.
     assert 101 in pair.acknowledged
+
+
+def test_leader_that_missed_another_one_does_not_rely_on_earlier_fetches() -> None:
+    trio = Pair(C)
+    trio.elect(A, [A, B, C])
+    trio.write(A, 100)
+    for _ in range(2):
+        trio.fetch(B)
+        trio.fetch(C)
+    trio.write(A, 101)
+    for _ in range(2):
+        trio.fetch(C)
+    assert trio.acknowledged == [100], "B lacks message 1"
+    trio.elect(B, [A, B, C], seen_by=[B])
+    elected = trio.image
+    trio.elect(A, [A, C], seen_by=[A])
+    assert trio.figures(A) == (1, 2), "what C had in epoch 0, it may have truncated in epoch 1"
+    trio.nodes[C].apply(elected, 1)
+    trio.fetch(C)
+    assert trio.values(C) == [100], "B, which has not received the end of its leadership, answers"
+    trio.nodes[C].apply(trio.image, 2)
+    for _ in range(2):
+        trio.fetch(C)
+    assert trio.acknowledged == [100, 101]
+    assert trio.values(C) == [100, 101]
 
 
 def test_end_of_an_epoch_is_the_log_end_or_the_start_of_the_next_one() -> None:

@@ -1,7 +1,7 @@
 """What must hold after every step of the simulation.
 
-The numbers are those of the list in docs/replication.md; the names in capitals are those of the TLA+ models in
-hachikuji/kafka-specification.
+The numbers are those of the list in docs/internals/replication.md; the names in capitals are those of the TLA+ models
+in hachikuji/kafka-specification.
 
     1  StrongIsr: below the high watermark of a presumed leader all members of the controller's ISR have its records
     2  LeaderInIsr, or no leader

@@ -98,6 +98,16 @@ def move_below_min_isr(current: int, log_end: int, follower_ends: Iterable[int],
     return max(current, min([log_end, *follower_ends]))
 
 
+def forget_the_proposal(_state: tuple[int, int], _known: tuple[int, int]) -> bool:
+    """Forget a proposal on its way when the metadata of an earlier answer arrives, as Kafka does."""
+    return False
+
+
+def go_by_the_role(_known_epoch: int, _leader_epoch: int) -> bool:
+    """Keep what is known of followers if the leader has not noticed another one, as Kafka does."""
+    return True
+
+
 MUTANTS = [
     Mutant("KafkaTruncateToHighWatermark", divergence, "following_start", truncate_to_high_watermark),
     Mutant("Kip101: one-step truncation", divergence, "truncation", truncate_in_one_step),
@@ -107,6 +117,8 @@ MUTANTS = [
     Mutant("ignored broker epochs", rules, "with_broker_epochs", without_broker_epochs),
     Mutant("epoch not assigned at election", rules, "epoch_to_assign", assign_no_epoch),
     Mutant("KAFKA-18723: batches of later epochs", divergence, "batches_to_append", append_all),
+    Mutant("proposal forgotten", rules, "is_known", forget_the_proposal),
+    Mutant("leader in between not noticed", rules, "has_led_on", go_by_the_role),
     Mutant("high watermark below min.insync.replicas", rules, "high_watermark", move_below_min_isr),
 ]
 

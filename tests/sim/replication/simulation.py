@@ -15,7 +15,8 @@ from tests.sim.replication.network import CONTROLLER, Network, Schedule
 from tests.sim.replication.node import LAG_MS, Events, FetchedData, Node
 
 SESSION_MS = 200
-TIMEOUT_MS = 120
+TIMEOUT_MS = 250
+SLOWEST_MS = 200
 CALM_MS = 20_000
 
 
@@ -52,6 +53,11 @@ class Simulation:
             self._create(node_id)
         for source in (*self.nodes, CONTROLLER):
             self._repeat(source)
+        if self.rng.random() < 0.2:
+            # A run that is about elections in quick succession.
+            self.faults = 0.2
+            elected = self.nodes[self.rng.choice((2, 3))]
+            self.schedule.after(self.rng.randint(80, 250), lambda: self._elect_twice(elected))
         self._fault_later()
         self._produce_later()
 
@@ -236,7 +242,10 @@ class Simulation:
     ) -> None:
         def arrive() -> None:
             data = serve()
-            self.network.send(leader.node_id, node.node_id, self._arrives(node, lambda: answered(data)))
+            # A response may wait for a slow connection; its bytes are read from the file when it is sent.
+            slow = 0 if self.calm or self.rng.random() < 0.8 else self.rng.randint(0, SLOWEST_MS)
+            delivery = self._arrives(node, lambda: answered(data))
+            self.schedule.after(slow, lambda: self.network.send(leader.node_id, node.node_id, delivery))
 
         self.network.send(node.node_id, leader.node_id, self._arrives(leader, arrive))
 
@@ -308,13 +317,14 @@ class Simulation:
             (14, self._start),
             (5, self._pause),
             (8, self._resume),
-            (6, self._partition),
-            (10, self._heal),
+            (10, self._partition),
+            (7, self._heal),
             (4, self._step_clock),
             (8, self._flush),
             (8, self._save),
             (3, self._begin_shutdown),
             (10, self._elect),
+            (5, self._elect_twice),
             (3 if len(self.nodes) > 3 else 0, self._reassign),
             (2, self._delete_records),
         ]
@@ -355,7 +365,8 @@ class Simulation:
             each.paused = False
 
     def _partition(self, node: Node) -> None:
-        other = self.rng.choice([CONTROLLER, *self.nodes])
+        # A broker that misses metadata, or whose heartbeats do not arrive, follows or leads in an old epoch.
+        other = CONTROLLER if self.rng.random() < 0.6 else self.rng.choice(list(self.nodes))
         directions = [(node.node_id, other), (other, node.node_id)]
         self.rng.shuffle(directions)
         self.network.cut.update(directions[: self.rng.randint(1, 2)])
@@ -394,6 +405,31 @@ class Simulation:
 
     def _elect(self, node: Node) -> None:
         self.controller.elect(node.node_id)
+
+    def _elect_twice(self, node: Node) -> None:
+        """Elect a leader that the controller soon takes for dead, while the old leader and a follower miss it."""
+        others = [each for each in self.nodes if each != node.node_id]
+        follower = self.rng.choice([each for each in others if each != self.controller.partition.leader] or others)
+        missed = {(CONTROLLER, follower)}
+        leader = {(CONTROLLER, self.controller.partition.leader)}
+        self.network.cut |= missed | leader
+        self.controller.elect(node.node_id)
+
+        def isolate() -> None:
+            if not self.calm:
+                missed.update({(node.node_id, CONTROLLER), (CONTROLLER, node.node_id)})
+                self.network.cut |= missed
+
+        first = self.rng.randint(20, 120)
+        self.schedule.after(first, isolate)
+        second = first + SESSION_MS + self.rng.randint(20, 100)
+        third = second + self.rng.randint(0, 100)
+        self.schedule.after(second, lambda: self._uncut(leader))
+        self.schedule.after(third, lambda: self._uncut({(CONTROLLER, follower)}))
+        self.schedule.after(third + self.rng.randint(30, 200), lambda: self._uncut(missed))
+
+    def _uncut(self, links: set[tuple[int, int]]) -> None:
+        self.network.cut -= links
 
     def _reassign(self, _node: Node) -> None:
         self.controller.reassign(self.rng.sample(list(self.nodes), 3))

@@ -7,6 +7,9 @@ lead, or among the eligible ones if none is in sync. Without either, the last kn
 election any replica that can lead: the log may then lack records, so the leader is the only one in sync and has to
 recover.
 
+One difference: a replica that a reassignment has removed is no longer eligible. Kafka keeps it, and if no other replica
+is left, the partition has no leader permanently.
+
 A new leader epoch begins with a new leader, and without one if a replica is removed, because the leader would otherwise
 keep it in the in-sync set.
 
@@ -158,7 +161,7 @@ def _eligible_leaders(state: PartitionState, target: Target, rules: ChangeRules)
         return state.eligible_leader_replicas
     if len(target.isr) >= rules.min_isr:
         return []
-    candidates = {*state.eligible_leader_replicas, *state.isr}
+    candidates = {*state.eligible_leader_replicas, *state.isr}.intersection(target.replicas)
     return sorted(candidates.difference(target.isr, target.unclean_brokers))
 
 

@@ -6,8 +6,9 @@ Each step is a line of ControllerPlans.java, and the answer that this program mu
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -120,16 +121,36 @@ class History:
         ]
         weights = [weight for weight, _ in actions]
         for _ in range(count):
+            eligible = {
+                (topic.topic_id, state.partition_id): {*state.isr, *state.eligible_leader_replicas}
+                for topic in self.cluster.image.topics.values()
+                for state in topic.partitions.values()
+            }
+            end = len(self.steps)
             self.rng.choices([action for _, action in actions], weights)[0]()
+            if self._has_removed_eligible(eligible):
+                # Kafka keeps them, so its records of this step are others.
+                del self.steps[end:]
+                break
             if self._is_beyond_kafka():
                 break
         return self.steps
+
+    def _has_removed_eligible(self, before: Mapping[tuple[UUID, int], set[int]]) -> bool:
+        """Return whether a replica that Kafka considers eligible is no longer a replica."""
+        plans = self.cluster.plans
+        return plans.has_eligible_leaders and any(
+            before.get((topic.topic_id, state.partition_id), set()) - set(state.replicas)
+            and len(state.isr) < plans.rules.min_in_sync_replicas(topic.name)
+            for topic in self.cluster.image.topics.values()
+            for state in topic.partitions.values()
+        )
 
     def _is_beyond_kafka(self) -> bool:
         """Return whether a possible leader of a partition is no longer a replica: Kafka's controller then fails."""
         topics = self.cluster.image.topics.values()
         return any(
-            not {*state.isr, *state.last_known_elr, *state.eligible_leader_replicas} <= set(state.replicas)
+            not {*state.isr, *state.last_known_elr} <= set(state.replicas)
             for topic in topics
             for state in topic.partitions.values()
         )
@@ -269,7 +290,7 @@ class History:
         if not assignments or len(cluster.image.topics) >= 12:
             return
         self._topics += 1
-        settings = {"min_insync_replicas": str(rng.randint(1, 3))}
+        settings: dict[str, Any] = {"min_insync_replicas": str(rng.randint(1, 3))}
         if rng.random() < 0.2:
             settings["unclean_leader_election_enable"] = "true"
         before = len(cluster.log)

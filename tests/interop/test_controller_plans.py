@@ -6,6 +6,7 @@ histories, of 200 steps each. Elsewhere: whole clusters with either controller.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 from collections.abc import Iterable, Sequence
@@ -129,6 +130,11 @@ def random_change(rng: random.Random) -> tuple[str, str]:
         moved,
         str(directory),
     ]
+    after = dataclasses.replace(target)
+    after.complete()
+    if not {*state.eligible_leader_replicas, *state.isr} <= set(after.replicas):
+        # Kafka keeps replicas eligible that are removed.
+        return random_change(rng)
     rules = ChangeRules(level, min_isr, has_elr, set(acceptable).__contains__, lambda node: UUID(int=(7 << 64) + node))
     change = plan_change(record.topic_id, state, target, rules)
     return "\t".join(fields), "-" if change is None else encode_record(change, level).hex()

@@ -109,3 +109,30 @@ def test_the_number_of_replicas_stays_if_it_must(cluster: ControlledCluster) -> 
         plan_reassignment(cluster.plans, "t", 0, [1, 2, 3], may_change_count=False)
     reassign(cluster, [3, 4])
     assert plan_reassignment(cluster.plans, "t", 0, [2, 4], may_change_count=False) is not None
+
+
+def test_a_removed_replica_is_no_longer_eligible(cluster: ControlledCluster) -> None:
+    cluster.create("u", [1, 2, 3], min_insync_replicas="3")
+    cluster.commit(brokers.fence(cluster.plans, 3))
+    assert cluster.partition("u").eligible_leader_replicas == [3]
+    change = plan_reassignment(cluster.plans, "u", 0, [1, 2, 4], may_change_count=False)
+    assert change is not None
+    cluster.commit([change])
+    assert cluster.partition("u").eligible_leader_replicas == [3]
+    assert cluster.alter_isr("u", 1, 2, 4) == 0
+    state = cluster.partition("u")
+    assert (state.replicas, state.isr, state.eligible_leader_replicas) == ([1, 2, 4], [1, 2, 4], [])
+
+
+def test_a_replica_removed_below_min_isr_does_not_keep_others_from_leading(cluster: ControlledCluster) -> None:
+    cluster.create("u", [1, 2], min_insync_replicas="2")
+    cluster.commit(brokers.fence(cluster.plans, 2))
+    change = plan_reassignment(cluster.plans, "u", 0, [1], may_change_count=True)
+    # Two replicas become one: it waits for nothing, and the other one is not needed any longer.
+    assert change is not None
+    cluster.commit([change])
+    state = cluster.partition("u")
+    assert (state.replicas, state.isr, state.eligible_leader_replicas) == ([1], [1], [])
+    cluster.commit(brokers.fence(cluster.plans, 1))
+    cluster.beat(1)
+    assert state.leader == 1

@@ -51,13 +51,20 @@ class ControlledCluster:
         log: all records so far.
     """
 
-    def __init__(self, *, level: int = LATEST, has_eligible_leaders: bool = True) -> None:
-        self.now_ms = 1_000_000
+    def __init__(
+        self,
+        *,
+        level: int = LATEST,
+        has_eligible_leaders: bool = True,
+        session_ms: int = SESSION_MS,
+        now_ms: int = 1_000_000,
+    ) -> None:
+        self.now_ms = now_ms
         self.log: list[Message] = []
         self.image = ClusterImage()
         self.index = PartitionIndex(self.image)
         self.plans = Cluster(self.image, self.index, ImageRules(self.image))
-        self.liveness = Liveness(self.image, SESSION_MS, self.now_ms)
+        self.liveness = Liveness(self.image, session_ms, self.now_ms)
         self.commit([FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)])
         if has_eligible_leaders:
             self.commit([FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)])
@@ -73,9 +80,9 @@ class ControlledCluster:
 
     # Brokers
 
-    def register(self, request: BrokerRegistrationRequest, version: int = 4) -> int:
-        """Register a broker, and return its epoch."""
-        records, epoch = brokers.plan_registration(
+    def plan_registration(self, request: BrokerRegistrationRequest, version: int) -> tuple[list[Message], int]:
+        """Return the records that register a broker, and its epoch."""
+        return brokers.plan_registration(
             self.plans,
             self.liveness,
             request,
@@ -85,12 +92,20 @@ class ControlledCluster:
             broker_epoch=self.image.next_offset,
             now_ms=self.now_ms,
         )
+
+    def register(self, request: BrokerRegistrationRequest, version: int = 4) -> int:
+        """Register a broker, and return its epoch."""
+        records, epoch = self.plan_registration(request, version)
         self.commit(records)
         return epoch
 
+    def plan_heartbeat(self, request: BrokerHeartbeatRequest) -> HeartbeatPlan:
+        """Return what follows from a heartbeat."""
+        return plan_heartbeat(self.plans, self.liveness, request, self.now_ms)
+
     def heartbeat(self, request: BrokerHeartbeatRequest) -> HeartbeatPlan:
         """Carry out a heartbeat."""
-        plan = plan_heartbeat(self.plans, self.liveness, request, self.now_ms)
+        plan = self.plan_heartbeat(request)
         self.commit(plan.records)
         plan.settle(self.image.next_offset - 1)
         return plan
@@ -115,9 +130,13 @@ class ControlledCluster:
             )
         )
 
+    def plan_expiry(self) -> list[Message] | None:
+        """Return the records that fence a broker whose session has expired; None after the last one."""
+        return fence_expired(self.plans, self.liveness, self.now_ms)
+
     def expire(self) -> None:
         """Fence all brokers whose session has expired."""
-        while (records := fence_expired(self.plans, self.liveness, self.now_ms)) is not None:
+        while (records := self.plan_expiry()) is not None:
             self.commit(records)
 
     # Topics
@@ -126,9 +145,9 @@ class ControlledCluster:
         """Change settings of a topic."""
         self.commit(_configs(name, settings))
 
-    def create(self, name: str, *assignments: Sequence[int], **settings: str) -> UUID:
+    def create(self, name: str, *assignments: Sequence[int], topic_id: UUID | None = None, **settings: str) -> UUID:
         """Create a topic with the given replicas of its partitions, of which the active ones are in sync."""
-        topic_id = UUID(int=1000 + self.image.next_offset)
+        topic_id = topic_id or UUID(int=1000 + self.image.next_offset)
         records: list[Message] = [TopicRecord(name=name, topic_id=topic_id), *_configs(name, settings)]
         for number, replicas in enumerate(assignments):
             isr = [node for node in replicas if self.plans.is_active(node)]

@@ -1,1 +1,1 @@
-"""The machines of replication over logs in memory, with a model of the controller, in a seeded simulation."""
+"""The machines of replication over logs in memory, with the plans of the controller, in a seeded simulation."""

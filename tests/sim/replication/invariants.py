@@ -23,8 +23,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+from tests.sim.replication.controller import NO_LEADER, SimulatedController
 from tests.sim.replication.memory_log import Entry
-from tests.sim.replication.model_controller import NO_LEADER, ModelController
 from tests.sim.replication.node import Node
 
 
@@ -62,7 +62,7 @@ class Invariants:
         clean_since: the leader epoch of the last unclean election, before which leaders may have anything.
     """
 
-    def __init__(self, controller: ModelController, nodes: dict[int, Node], *, strict: bool) -> None:
+    def __init__(self, controller: SimulatedController, nodes: dict[int, Node], *, strict: bool) -> None:
         self.controller = controller
         self.nodes = nodes
         self.strict = strict

@@ -23,8 +23,8 @@ from refbroker.replication.fetcher import (
 )
 from refbroker.replication.isr import IsrAnswer, IsrProposal
 from refbroker.replication.partition import Acks, Partition, ReplicaConfig
+from tests.sim.replication.controller import NO_LEADER, TOPIC_ID, Image, SeenBroker
 from tests.sim.replication.memory_log import Entry, MemoryLog
-from tests.sim.replication.model_controller import NO_LEADER, TOPIC_ID, Image, ModelBroker
 
 LAG_MS = 300
 BACKOFF_MS = 20
@@ -108,7 +108,7 @@ class Node:
         self.version = -1
         self.matched_epoch = -1
         self.pending = []
-        self.brokers: dict[int, ModelBroker] = {}
+        self.brokers: dict[int, SeenBroker] = {}
         config = ReplicaConfig(LAG_MS, self.min_isr)
         self.partition = Partition("orders", 0, self.node_id, self.log, self.brokers, config)
         self.fetcher = Fetcher(BACKOFF_MS, NeverThrottled())

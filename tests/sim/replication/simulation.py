@@ -1,4 +1,4 @@
-"""One seeded run: brokers with the real machines, a model of the controller, and everything that can go wrong."""
+"""One seeded run: brokers and a controller with the real machines, and everything that can go wrong."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+from kclient.errors import DuplicateBrokerRegistrationError
 from kclient.protocol.messages.alter_partition import AlterPartitionResponse
 from refbroker.replication.fetcher import FetchTarget, FindOffsets
+from tests.sim.replication.controller import NO_LEADER, SimulatedController, settings_of
 from tests.sim.replication.invariants import Invariants, Violation
-from tests.sim.replication.model_controller import NO_LEADER, ModelController, settings_of
 from tests.sim.replication.network import CONTROLLER, Network, Schedule
 from tests.sim.replication.node import LAG_MS, Events, FetchedData, Node
 
@@ -18,6 +19,8 @@ SESSION_MS = 200
 TIMEOUT_MS = 250
 SLOWEST_MS = 200
 CALM_MS = 20_000
+NEVER = 1 << 60
+"""A version of the metadata that does not come: a broker that is not registered applies none."""
 
 
 class Simulation:
@@ -38,8 +41,15 @@ class Simulation:
         self.power = self.rng.random() < 0.7
         self.faults = self.rng.choice((0.5, 1.0, 2.0))
         count = self.rng.choice((3, 3, 4))
-        self.controller = ModelController(
-            [1, 2, 3], min_isr=self.min_isr, elr=self.elr, unclean=unclean, happened=self._note
+        self.history: list[str] = []
+        self.happened: Counter[str] = Counter()
+        self.controller = SimulatedController(
+            [1, 2, 3],
+            session_ms=SESSION_MS,
+            min_isr=self.min_isr,
+            elr=self.elr,
+            unclean=unclean,
+            happened=self._note,
         )
         self.nodes: dict[int, Node] = {}
         strict = self.elr and self.min_isr >= 2
@@ -47,8 +57,6 @@ class Simulation:
         self.offsets: dict[int, int] = {}
         self.values = 0
         self.calm = False
-        self.history: list[str] = []
-        self.happened: Counter[str] = Counter()
         for node_id in range(1, count + 1):
             self._create(node_id)
         for source in (*self.nodes, CONTROLLER):
@@ -71,12 +79,13 @@ class Simulation:
         )
         self.offsets[node_id] = 1_000_000
         node = Node(node_id, self.min_isr, lambda: self.schedule.now_ms + self.offsets[node_id], events)
-        node.broker_epoch = node_id
         self.nodes[node_id] = node
         node.start()
-        if node_id not in self.controller.brokers:
-            node.broker_epoch = self.controller.register(node_id, 0, clean=True)
-            node.min_version = self.controller.version
+        known = self.controller.brokers.get(node_id)
+        if known is None:
+            self._register(node, clean=True)
+        else:
+            node.broker_epoch = known.broker_epoch
 
     def _note(self, what: str) -> None:
         self.happened[what] += 1
@@ -162,7 +171,7 @@ class Simulation:
         self.schedule.after(self.rng.randint(1, 2 * interval_ms), again)
 
     def _tick(self) -> None:
-        self.controller.tick(self.schedule.now_ms, SESSION_MS)
+        self.controller.tick(self.schedule.now_ms)
         self.schedule.after(20, self._tick)
 
     def _arrives(self, node: Node, what: Callable[[], None]) -> Callable[[], None]:
@@ -353,9 +362,26 @@ class Simulation:
 
     def _restart(self, node: Node, *, clean: bool) -> None:
         node.start()
-        node.broker_epoch = self.controller.register(node.node_id, self.schedule.now_ms, clean=clean)
-        node.min_version = self.controller.version
-        node.lost = node.lost and not self.invariants.strict
+        self._register(node, clean=clean)
+
+    def _register(self, node: Node, *, clean: bool) -> None:
+        """Register a new process as soon as the session of the previous one has expired."""
+        incarnation = node.incarnation
+        node.broker_epoch, node.min_version = -1, NEVER
+
+        def attempt() -> None:
+            if not node.alive or node.incarnation != incarnation:
+                return
+            try:
+                node.broker_epoch = self.controller.register(node.node_id, self.schedule.now_ms, clean=clean)
+            except DuplicateBrokerRegistrationError:
+                self._note("registered too early")
+                self.schedule.after(self.rng.randint(1, SESSION_MS // 4), attempt)
+            else:
+                node.min_version = self.controller.version
+                node.lost = node.lost and not self.invariants.strict
+
+        attempt()
 
     def _pause(self, node: Node) -> None:
         node.paused = True
@@ -403,8 +429,8 @@ class Simulation:
 
         self.schedule.after(self.rng.randint(1, 200), start_again)
 
-    def _elect(self, node: Node) -> None:
-        self.controller.elect(node.node_id)
+    def _elect(self, _node: Node) -> None:
+        self.controller.elect()
 
     def _elect_twice(self, node: Node) -> None:
         """Elect a leader that the controller soon takes for dead, while the old leader and a follower miss it."""

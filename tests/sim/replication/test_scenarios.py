@@ -14,8 +14,8 @@ import pytest
 
 from refbroker.metadata.image import PartitionState
 from refbroker.replication import divergence
+from tests.sim.replication.controller import Image, SeenBroker
 from tests.sim.replication.memory_log import Entry
-from tests.sim.replication.model_controller import Image, ModelBroker
 from tests.sim.replication.mutants import truncate_to_high_watermark
 from tests.sim.replication.node import Events, Node
 
@@ -47,7 +47,7 @@ class Pair:
         self.epoch += 1
         self.version += 1
         state = PartitionState(0, list(self.nodes), isr, leader, self.epoch, self.version, [], [], [])
-        self.image = Image(state, {number: ModelBroker(number, 0, 0, fenced=False) for number in self.nodes})
+        self.image = Image(state, {number: SeenBroker(number, fenced=False) for number in self.nodes})
         for node in self.nodes.values():
             if node.alive and node.node_id in seen_by:
                 node.apply(self.image, self.version)

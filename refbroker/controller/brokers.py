@@ -79,7 +79,8 @@ def plan_registration(
     node = request.broker_id
     existing = cluster.image.brokers.get(node)
     is_new = existing is None or existing.incarnation_id != request.incarnation_id
-    if existing is not None and is_new and liveness.has_session(node, existing.broker_epoch, now_ms):
+    is_alive = existing is not None and not is_local and liveness.has_session(node, existing.broker_epoch, now_ms)
+    if is_new and is_alive:
         raise DuplicateBrokerRegistrationError(
             "Another broker is registered with that broker id. If the broker was recently restarted this should "
             "self-resolve once the heartbeat manager expires the broker's session."

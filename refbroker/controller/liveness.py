@@ -134,8 +134,8 @@ class Liveness:
         image: the state of the cluster.
         session_timeout_ms: `broker.session.timeout.ms`.
         now_ms: the present, of a clock that does not go back.
-        local: the broker in the same process, if there is one. It has no session, because it lives as long as this
-            controller, and no other broker waits for it, because it has read all that is committed.
+        local: the broker in the same process, if there is one. Its session does not end, because it lives as long as
+            this controller, and no other broker waits for it, because it has read all that is committed.
 
     Attributes:
         brokers: by id.
@@ -197,7 +197,9 @@ class Liveness:
             self._contacts[broker, epoch] = now_ms
 
     def has_session(self, broker: int, epoch: int, now_ms: int) -> bool:
-        """Return whether a broker has a session that has not expired."""
+        """Return whether a broker has a session that has not expired, or is in the same process."""
+        if broker == self._local:
+            return True
         contact = self._contacts.get((broker, epoch))
         return contact is not None and not self._is_expired(contact, now_ms)
 

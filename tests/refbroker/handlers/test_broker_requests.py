@@ -54,8 +54,8 @@ class Controller:
     def send(self, request: Message) -> Any:
         return self.harness.send(request, request.max_version)
 
-    def register(self) -> Any:
-        request = registration(2, incarnation=self.image.next_offset)
+    def register(self, node: int = 2) -> Any:
+        request = registration(node, incarnation=self.image.next_offset)
         request.cluster_id = self.harness.broker.cluster_id
         request.features = [
             BrokerRegistrationRequest.Feature(name=name, min_supported_version=low, max_supported_version=high)
@@ -143,6 +143,13 @@ async def test_a_broker_that_is_silent_loses_its_leaderships(controller: Control
     assert controller.image.brokers[2].fenced
     assert not controller.image.brokers[1].fenced
     assert (controller.partition().leader, controller.partition().isr) == (1, [1])
+
+
+async def test_no_other_broker_takes_the_id_of_the_controllers_own(controller: Controller) -> None:
+    assert controller.register(1).error_code == errors.DuplicateBrokerRegistrationError.code
+    controller.harness.clock.step(9001)
+    assert controller.register(1).error_code == errors.DuplicateBrokerRegistrationError.code
+    assert not controller.image.brokers[1].fenced
 
 
 async def test_a_broker_that_leads_shuts_down_in_two_steps(controller: Controller, topic: UUID) -> None:

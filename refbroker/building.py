@@ -122,8 +122,9 @@ class BrokerParts:
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of this start of the broker."""
-        return self.image.brokers[self.node_id].broker_epoch
+        """The epoch of this start of the broker, -1 if it was unregistered since."""
+        registered = self.image.brokers.get(self.node_id)
+        return -1 if registered is None else registered.broker_epoch
 
     def cancel_waiting(self) -> None:
         """Cancel the requests that wait, without responses."""

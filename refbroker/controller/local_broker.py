@@ -1,9 +1,10 @@
 """The broker on the node of the controller: its start, the directories of its logs, and its stop.
 
-It is registered, unfenced and fenced by the plans for all brokers, but nothing has to wait: it has no session, and has
-read all metadata. A start therefore ends the previous incarnation of the broker, registers it, assigns its partitions
-to the directories of their logs, and unfences it. A clean stop fences it and leaves its partitions without a leader, so
-that the next broker, even Kafka, need not wait until this registration has timed out.
+It is registered, unfenced and fenced by the plans for all brokers, but nothing has to wait: its session does not end,
+and it has read all metadata. A start therefore ends the previous incarnation of the broker, registers it, assigns its
+partitions to the directories of their logs, and unfences it. A clean stop fences it and leaves its partitions without a
+leader, so that the next broker, even Kafka, need not wait until this registration has timed out. A client may
+unregister it, as any broker; it then has no partitions until the next start, and nothing more is recorded about it.
 
 Elsewhere: the requests of brokers on other nodes (`broker_requests`).
 """
@@ -94,6 +95,9 @@ def stop_broker(controller: ActiveController) -> None:
         KafkaStorageError: the metadata log could not be written.
     """
     node = controller.node_id
+    if node not in controller.image.brokers:
+        # It was unregistered.
+        return
     controller.append(brokers.begin_shutdown(controller.cluster, node))
     controller.append(brokers.fence(controller.cluster, node))
 
@@ -108,7 +112,9 @@ def directory_records(
         online: the ids of the usable directories.
         cordoned: the ids of those that take no new partitions.
     """
-    registered, level = cluster.image.brokers[node], cluster.image.metadata_version
+    registered, level = cluster.image.brokers.get(node), cluster.image.metadata_version
+    if registered is None:
+        return []
     records: list[Message] = _assignments(cluster, node, find)
     if level >= DIRECTORIES:
         failed = [directory for directory in registered.record.log_dirs if directory not in online]
@@ -124,8 +130,10 @@ def assignment_records(cluster: Cluster, node: int, directories: Mapping[Partiti
     Parameters:
         directories: the new directory of each partition.
     """
-    one = AssignReplicasToDirsRequest
-    request = one(broker_id=node, broker_epoch=cluster.image.brokers[node].broker_epoch)
+    one, registered = AssignReplicasToDirsRequest, cluster.image.brokers.get(node)
+    if registered is None:
+        return []
+    request = one(broker_id=node, broker_epoch=registered.broker_epoch)
     for partition, directory in directories.items():
         topic = one.TopicData(
             topic_id=partition.topic_id, partitions=[one.PartitionData(partition_index=partition.number)]

@@ -67,11 +67,11 @@ def _quorum(context: Context[QuorumServices]) -> DescribeQuorumResponse.Partitio
 
 
 def _node(context: Context[QuorumServices]) -> DescribeQuorumResponse.Node:
-    registered = context.broker.image.brokers[context.broker.node_id]
+    registered = context.broker.image.brokers.get(context.broker.node_id)
+    endpoints = {} if registered is None else registered.endpoints
     return DescribeQuorumResponse.Node(
         node_id=context.broker.node_id,
         listeners=[
-            DescribeQuorumResponse.Listener(name=name, host=host, port=port)
-            for name, (host, port) in registered.endpoints.items()
+            DescribeQuorumResponse.Listener(name=name, host=host, port=port) for name, (host, port) in endpoints.items()
         ],
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from kclient.protocol.messages.describe_quorum import DescribeQuorumRequest
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord, RegisterBrokerRecord
+from kclient.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from refbroker.controller.local_broker import stop_broker
 from refbroker.metadata.directories import LOST
 from refbroker.metadata.image import PartitionState
@@ -76,3 +78,14 @@ async def test_a_start_notes_in_which_directory_a_log_is(harness: Harness) -> No
     )
     harness.restart()
     assert (state(harness).leader, state(harness).directories) == (1, [own])
+
+
+async def test_an_unregistered_broker_stops_and_starts_as_before(harness: Harness) -> None:
+    harness.create("t")
+    assert harness.send(UnregisterBrokerRequest(broker_id=1), 0).error_code == 0
+    assert harness.send(DescribeQuorumRequest(), 2).error_code == 0
+    harness.broker.directory_events.inform()
+    stop_broker(harness.broker.controller)
+    assert harness.broker.broker_epoch == -1
+    harness.restart()
+    assert (state(harness).leader, state(harness).isr) == (1, [1])

@@ -241,6 +241,9 @@ async def test_a_power_failure_loses_only_commits_that_were_not_answered(tmp_pat
     broker.close()
     disk.lose_unflushed(seed)
     broker.open()
+    # After the failure the follower would lead, and it is not there.
+    own = broker.broker.node_id
+    broker.change(OFFSETS, isr=[own], leader=own)
     await broker.loaded()
     assert fetched(await _answered(broker.send(fetch_request(), 9))) in ([5], [6])
     broker.close()

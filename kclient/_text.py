@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from uuid import UUID
 
@@ -29,6 +28,10 @@ def id_from_text(text: str) -> UUID:
         ValueError: the text is not an id.
     """
     try:
-        return UUID(bytes=urlsafe_b64decode(f"{text}=="))
-    except (binascii.Error, ValueError):
-        raise ValueError(f"{text!r} is not an id of 22 characters, such as kKqfBAbTQfKvCVZ6MwW4Fg") from None
+        found = UUID(bytes=urlsafe_b64decode(f"{text}=="))
+    except ValueError:
+        found = None
+    # Python's decoder skips characters that are not base64.
+    if found is None or id_text(found) != text:
+        raise ValueError(f"{text!r} is not an id of 22 characters, such as kKqfBAbTQfKvCVZ6MwW4Fg")
+    return found

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from kclient import _properties
 from kclient.errors import ConfigError, InvalidConfigurationError
+from kclient.security.secret import Secret
+from kclient.security.settings import TlsSettings
 from refbroker.log import LogConfig
 from refbroker.security.authorizer import SETTINGS as AUTHORIZER_SETTINGS
 from refbroker.security.authorizer import Authorizer
@@ -128,14 +130,17 @@ class BrokerConfig:
             logger.warning("stored, but not acted on by this broker yet: %s", ", ".join(stored))
 
     def _check_quorum(self) -> None:
-        """Refuse a file that was written for a node of a cluster with separate controllers."""
+        """Refuse settings of a node that is one of several controllers."""
         roles = parse_list(self.static.get("process.roles", ""))
         voters = parse_list(self.static.get("controller.quorum.voters", ""))
         if roles and "broker" not in roles:
             raise ConfigError("this broker is its own controller: process.roles=controller has no place here")
+        if not self.is_controller:
+            return
         if len(voters) > 1:
             raise ConfigError(
-                f"this broker is one node and its own controller, unlike controller.quorum.voters={','.join(voters)}"
+                f"this broker is one node and its own controller, unlike controller.quorum.voters={','.join(voters)}; "
+                f"set process.roles=broker for a broker under these controllers"
             )
         if voters and "controller" in roles and voters[0].partition("@")[0] != str(self.node_id):
             raise ConfigError(
@@ -174,6 +179,31 @@ class BrokerConfig:
             return self.listener_text(listener, CLIENT_AUTH) or NO_CLIENT_AUTH
         return self.layers.set_values.get(f"{LISTENER_PREFIX}{listener.lower()}.{CLIENT_AUTH}") or NO_CLIENT_AUTH
 
+    def tls_settings(self, listener: str) -> TlsSettings:
+        """Return the current settings of TLS of a listener, with the names of a broker's settings for errors."""
+
+        def text(setting: str) -> str | None:
+            return self.listener_text(listener, setting)
+
+        def secret(setting: str) -> Secret | None:
+            found = text(setting)
+            return None if found is None else Secret(found)
+
+        return TlsSettings(
+            option=_setting_name,
+            truststore_location=text("ssl.truststore.location"),
+            truststore_certificates=text("ssl.truststore.certificates"),
+            truststore_password=secret("ssl.truststore.password"),
+            keystore_location=text("ssl.keystore.location"),
+            keystore_password=secret("ssl.keystore.password"),
+            keystore_certificate_chain=text("ssl.keystore.certificate.chain"),
+            keystore_key=secret("ssl.keystore.key"),
+            key_password=secret("ssl.key.password"),
+            enabled_protocols=parse_list(text("ssl.enabled.protocols") or ""),
+            cipher_suites=parse_list(text("ssl.cipher.suites") or ""),
+            client_auth=self.client_auth(listener),
+        )
+
     def integer(self, name: str) -> int:
         """Return the value of a numeric setting.
 
@@ -202,6 +232,14 @@ class BrokerConfig:
         """The broker's id; 1 unless `node.id` or `broker.id` is set."""
         given = (int(self.static.get(name, NO_NODE_ID)) for name in _NODE_ID)
         return next((number for number in given if number >= 0), 1)
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether the node is its own controller; else it joins the cluster of the controllers in its settings
+        (`process.roles=broker`).
+        """
+        roles = parse_list(self.static.get("process.roles", ""))
+        return not roles or "controller" in roles
 
     @property
     def rack(self) -> str | None:
@@ -247,6 +285,10 @@ class BrokerConfig:
             ConfigError: see Listeners.
         """
         return Listeners(self.static)
+
+
+def _setting_name(option: str) -> str:
+    return option.replace("_", ".")
 
 
 def _is_special(name: str) -> bool:

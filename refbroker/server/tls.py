@@ -19,14 +19,12 @@ from kclient.security.certificates import subject_of
 from kclient.security.context import ContextSource, make_context
 from kclient.security.der import DerError
 from kclient.security.implementation import tls_stream
-from kclient.security.secret import Secret
 from kclient.security.settings import TlsSettings
 from refbroker.config import CLIENT_AUTH, LISTENER_PREFIX, NO_CLIENT_AUTH, BrokerConfig
 from refbroker.metrics.counters import Closed
 from refbroker.runtime.limited_log import LimitedLog
 from refbroker.security.principals import ANONYMOUS, NoMatchingRuleError, Principal, PrincipalMapper
 from refbroker.server.listening import peer_of
-from refbroker.settings.values import parse_list
 
 logger = logging.getLogger(__name__)
 
@@ -88,40 +86,10 @@ class TlsListener:
             raise NoMatchingRuleError(str(error)) from error
 
     def _read(self) -> TlsSettings:
-        return tls_settings(self._config, self._name)
+        return self._config.tls_settings(self._name)
 
     def _text(self, setting: str) -> str | None:
         return self._config.listener_text(self._name, setting)
-
-
-def tls_settings(config: BrokerConfig, listener: str) -> TlsSettings:
-    """Return the current settings of TLS of a listener, with the names of a broker's settings for errors."""
-
-    def text(setting: str) -> str | None:
-        return config.listener_text(listener, setting)
-
-    def secret(setting: str) -> Secret | None:
-        found = text(setting)
-        return None if found is None else Secret(found)
-
-    return TlsSettings(
-        option=_setting_name,
-        truststore_location=text("ssl.truststore.location"),
-        truststore_certificates=text("ssl.truststore.certificates"),
-        truststore_password=secret("ssl.truststore.password"),
-        keystore_location=text("ssl.keystore.location"),
-        keystore_password=secret("ssl.keystore.password"),
-        keystore_certificate_chain=text("ssl.keystore.certificate.chain"),
-        keystore_key=secret("ssl.keystore.key"),
-        key_password=secret("ssl.key.password"),
-        enabled_protocols=parse_list(text("ssl.enabled.protocols") or ""),
-        cipher_suites=parse_list(text("ssl.cipher.suites") or ""),
-        client_auth=config.client_auth(listener),
-    )
-
-
-def _setting_name(option: str) -> str:
-    return option.replace("_", ".")
 
 
 def _prepare(settings: TlsSettings) -> ssl.SSLContext:

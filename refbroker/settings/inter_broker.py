@@ -2,7 +2,7 @@
 
 The checks are those of Kafka's KafkaConfig. They apply to what is set: a broker of one node needs no listener for
 brokers, so Kafka's defaults (a listener PLAINTEXT, the mechanism GSSAPI) need not fit the listeners. Elsewhere: the
-listeners themselves (`listeners`), how a broker connects (`refbroker.server.peers`). Source: KIP-103, KIP-500.
+listeners themselves (`listeners`), how a broker connects (`refbroker.peers`). Source: KIP-103, KIP-500.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LISTENER = "inter.broker.listener.name"
 PROTOCOL = "security.inter.broker.protocol"
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
 CONTROLLERS = "controller.listener.names"
-_CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
+CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
 _ENABLED = "sasl.enabled.mechanisms"
 
 
@@ -90,7 +90,7 @@ def check_mechanism(layers: BrokerLayers, listener: str, *, of_controller: bool)
     Raises:
         InvalidConfigurationError: it is not; the message is Kafka's.
     """
-    setting, kind = (_CONTROLLER_MECHANISM, "controller") if of_controller else (MECHANISM, "inter-broker")
+    setting, kind = (CONTROLLER_MECHANISM, "controller") if of_controller else (MECHANISM, "inter-broker")
     mechanism = layers.set_values.get(setting)
     own = layers.set_values.get(f"listener.name.{listener.lower()}.{_ENABLED}")
     enabled = parse_list((layers.value(_ENABLED) if own is None else own) or "")

@@ -1,8 +1,8 @@
 """The listeners of a broker: where it accepts connections, and the address of each that it advertises to clients.
 
 A client learns the addresses of the listener it is connected to. Thus clients inside and outside of a network, who need
-different addresses, use different listeners. Controllers' listeners (`controller.listener.names`) do not count: this
-broker is its own controller, within the process.
+different addresses, use different listeners. Controllers' listeners (`controller.listener.names`) do not count: clients
+do not use them.
 """
 
 from __future__ import annotations

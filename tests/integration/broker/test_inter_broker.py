@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from typing import Any
 
 import pytest
 
-from kclient.errors import ClusterAuthorizationError, ConfigError, TopicAuthorizationError
+from kclient.errors import ClusterAuthorizationError, ConfigError, SaslAuthenticationError, TopicAuthorizationError
 from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kclient.protocol.messages.fetch import FetchRequest
-from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from kclient.security.sasl import PasswordLogin
 from kclient.security.secret import Secret
-from refbroker.server.peers import PeerSecurity, peer_security
+from refbroker.peers.channel import Channel, ChannelSettings
+from refbroker.peers.network import LoopConnector, Peer
+from refbroker.peers.security import PeerSecurity, peer_security
 from refbroker.testing import RefBroker
-from tests.support.wire import Wire, fetch_request
+from tests.support.wire import fetch_request
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -46,36 +48,6 @@ def security_of(broker: RefBroker) -> PeerSecurity:
     return broker.call(lambda kafka: peer_security(kafka.parts.config))
 
 
-class PeerWire(Wire):
-    """A connection as a broker makes it to another one, which has logged in.
-
-    Parameters:
-        address: of the listener for brokers.
-        security: how the broker connects.
-        login: who logs in instead of the broker.
-    """
-
-    def __init__(self, address: str, security: PeerSecurity, login: PasswordLogin | None = None) -> None:
-        super().__init__(address)
-        if security.tls is not None:
-            self.socket = security.tls.current().wrap_socket(self.socket, server_hostname="127.0.0.1")
-        who = login or security.login
-        if who is not None:
-            self._log_in(who)
-
-    def _log_in(self, login: PasswordLogin) -> None:
-        assert self.ask(SaslHandshakeRequest(mechanism=login.mechanism), 1).error_code == 0
-        exchange = login.start("127.0.0.1").exchange
-        message = next(exchange)
-        while message is not None:
-            answer = self.ask(SaslAuthenticateRequest(auth_bytes=message), 2)
-            assert answer.error_code == 0, answer.error_message
-            try:
-                message = exchange.send(bytes(answer.auth_bytes))
-            except StopIteration:
-                return
-
-
 def follower_fetch(topic: str) -> FetchRequest:
     request = fetch_request(topic)
     request.replica_id = 2
@@ -95,15 +67,29 @@ def batched() -> AddPartitionsToTxnRequest:
     return kind(transactions=[one])
 
 
-def outcomes(wire: Wire) -> dict[str, int]:
-    """Return the errors of requests for which a client needs CLUSTER_ACTION."""
-    fetched = wire.ask(follower_fetch("t"), 11).responses[0].partitions[0]
-    marked = wire.ask(marker(), 1).markers[0].topics[0].partitions[0]
-    return {
-        "fetch": fetched.error_code,
-        "markers": marked.error_code,
-        "transactions": wire.ask(batched(), 5).error_code,
-    }
+def outcomes(broker: RefBroker, security: PeerSecurity, login: PasswordLogin | None = None) -> dict[str, int]:
+    """Return the errors of requests for which a client needs CLUSTER_ACTION.
+
+    Parameters:
+        security: how the broker connects to its listener for brokers.
+        login: who logs in instead of the broker.
+    """
+    host, _, port = broker.address("INSIDE").rpartition(":")
+    who = security if login is None else security._replace(login=login)
+
+    async def ask() -> dict[str, int]:
+        channel = Channel(
+            Peer(1, host, int(port)), who, LoopConnector(), ChannelSettings("refbroker-2"), random.Random(1)
+        )
+        try:
+            fetched = (await channel.ask(follower_fetch("t"), version=11)).responses[0].partitions[0]
+            marked = (await channel.ask(marker(), version=1)).markers[0].topics[0].partitions[0]
+            batches = await channel.ask(batched(), version=5)
+        finally:
+            channel.close()
+        return {"fetch": fetched.error_code, "markers": marked.error_code, "transactions": batches.error_code}
+
+    return asyncio.run(ask())
 
 
 @pytest.mark.not_simulated("OpenSSL encrypts real sockets only")
@@ -116,16 +102,14 @@ def test_a_broker_logs_in_at_its_own_listener_and_acts_on_the_cluster(protocol: 
         security = security_of(broker)
         assert (security.listener, security.protocol.name) == ("INSIDE", protocol)
         assert security.login == PasswordLogin(mechanism, "broker", Secret("broker-secret"))
-        with PeerWire(broker.address("INSIDE"), security) as wire:
-            refusals = {ClusterAuthorizationError.code, TopicAuthorizationError.code}
-            assert not refusals.intersection(outcomes(wire).values())
+        refusals = {ClusterAuthorizationError.code, TopicAuthorizationError.code}
+        assert not refusals.intersection(outcomes(broker, security).values())
         alice = PasswordLogin(mechanism, "alice", Secret("alice-secret"))
-        with PeerWire(broker.address("INSIDE"), security, alice) as wire:
-            assert outcomes(wire) == {
-                "fetch": TopicAuthorizationError.code,
-                "markers": ClusterAuthorizationError.code,
-                "transactions": ClusterAuthorizationError.code,
-            }
+        assert outcomes(broker, security, alice) == {
+            "fetch": TopicAuthorizationError.code,
+            "markers": ClusterAuthorizationError.code,
+            "transactions": ClusterAuthorizationError.code,
+        }
 
 
 @pytest.mark.not_simulated("OpenSSL encrypts real sockets only")
@@ -135,9 +119,8 @@ def test_a_certificate_is_the_login_at_a_listener_with_tls_alone() -> None:
         broker.create_topic("t")
         security = security_of(broker)
         assert (security.login, security.protocol.name) == (None, "SSL")
-        with PeerWire(broker.address("INSIDE"), security) as wire:
-            # The broker's own certificate is that of the user "broker".
-            assert TopicAuthorizationError.code not in outcomes(wire).values()
+        # The broker's own certificate is that of the user "broker".
+        assert TopicAuthorizationError.code not in outcomes(broker, security).values()
 
 
 @pytest.mark.parametrize(
@@ -158,6 +141,17 @@ def test_a_missing_login_of_brokers_is_named(settings: dict[str, Any], text: str
     with broker_with("SASL_PLAINTEXT", **settings) as broker, pytest.raises(ConfigError) as caught:
         security_of(broker)
     assert caught.value.message.startswith(text)
+
+
+@pytest.mark.not_simulated("needs sockets")
+def test_a_broker_with_a_wrong_password_is_refused_by_name() -> None:
+    with broker_with("SASL_PLAINTEXT") as broker:
+        security = security_of(broker)
+        with pytest.raises(SaslAuthenticationError) as caught:
+            outcomes(broker, security, PasswordLogin("PLAIN", "broker", Secret("guess")))
+    assert "the user 'broker' could not log in with PLAIN" in caught.value.message
+    assert "listener INSIDE, SASL_PLAINTEXT with PLAIN" in str(caught.value)
+    assert "guess" not in str(caught.value)
 
 
 def test_a_broker_without_security_connects_without() -> None:

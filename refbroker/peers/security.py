@@ -1,8 +1,8 @@
-"""How this broker connects to other brokers: the listener, the login and the TLS that the settings have for it.
+"""How this node connects to other nodes: the listener, the login and the TLS that the settings have for it.
 
 The login is in `listener.name.LISTENER.MECHANISM.sasl.jaas.config`, as `username` and `password` beside the users of
-PLAIN; the certificates are those that the listener shows itself. Not implemented: brokers that connect to others, and
-their logins by OAUTHBEARER and GSSAPI. Elsewhere: which listener and mechanism (`refbroker.settings.inter_broker`).
+PLAIN; the certificates are those that the listener shows itself. Not implemented: logins of nodes by OAUTHBEARER and
+GSSAPI. Elsewhere: which listener and mechanism (`refbroker.settings.inter_broker`), the connections (`channel`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from kclient.security.sasl import WITH_PASSWORD, PasswordLogin
 from kclient.security.secret import Secret
 from kclient.security.settings import TlsSettings
 from refbroker.config import BrokerConfig
-from refbroker.server.tls import tls_settings
-from refbroker.settings.inter_broker import MECHANISM
+from refbroker.settings.inter_broker import CONTROLLER_MECHANISM, CONTROLLERS, MECHANISM
 from refbroker.settings.listeners import SecurityProtocol
 from refbroker.settings.values import parse_list
 
 
 class PeerSecurity(NamedTuple):
-    """How a broker connects to others.
+    """How a node connects to others.
 
     Attributes:
         listener: the name of their listener.
@@ -35,31 +34,52 @@ class PeerSecurity(NamedTuple):
 
     listener: str
     protocol: SecurityProtocol
-    login: PasswordLogin | None
-    tls: ContextSource | None
+    login: PasswordLogin | None = None
+    tls: ContextSource | None = None
+
+    @property
+    def description(self) -> str:
+        """The listener, its protocol and the mechanism of the login, for errors and log lines."""
+        mechanism = "" if self.login is None else f" with {self.login.mechanism}"
+        return f"listener {self.listener}, {self.protocol.name}{mechanism}"
 
 
 def peer_security(config: BrokerConfig) -> PeerSecurity:
-    """Return how a broker with these settings connects to others.
+    """Return how a broker with these settings connects to other brokers.
 
     Raises:
         ConfigError: the login is missing or not implemented, or the certificates cannot be used.
     """
-    listener = config.listeners.inter_broker
+    return _security(config, config.listeners.inter_broker, MECHANISM)
+
+
+def controller_security(config: BrokerConfig) -> PeerSecurity:
+    """Return how a node with these settings connects to controllers: by the first of their listeners, as in Kafka.
+
+    Raises:
+        ConfigError: the settings name no listener of controllers, or see `peer_security`.
+    """
+    if not config.listeners.controllers:
+        raise ConfigError(f"a broker under other controllers needs {CONTROLLERS}, the names of their listeners")
+    return _security(config, config.listeners.controllers[0], CONTROLLER_MECHANISM)
+
+
+def _security(config: BrokerConfig, listener: str, setting: str) -> PeerSecurity:
     protocol = config.listeners.protocol(listener)
     return PeerSecurity(
         listener,
         protocol,
-        _login(config, listener) if protocol.has_sasl else None,
+        _login(config, listener, setting) if protocol.has_sasl else None,
         _contexts(config, listener) if protocol.has_tls else None,
     )
 
 
-def _login(config: BrokerConfig, listener: str) -> PasswordLogin:
-    mechanism = config.layers.set_values.get(MECHANISM) or _first_mechanism(config, listener)
+def _login(config: BrokerConfig, listener: str, mechanism_setting: str) -> PasswordLogin:
+    mechanism = config.layers.set_values.get(mechanism_setting) or _first_mechanism(config, listener)
     if mechanism not in WITH_PASSWORD:
         raise ConfigError(
-            f"{MECHANISM}={mechanism} is not implemented for brokers; set it to one of {', '.join(WITH_PASSWORD)}"
+            f"{mechanism_setting}={mechanism} is not implemented for brokers; set it to one of "
+            f"{', '.join(WITH_PASSWORD)}"
         )
     setting = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
     text = config.layers.set_values.get(setting)
@@ -84,4 +104,4 @@ def _contexts(config: BrokerConfig, listener: str) -> ContextSource:
         context.check_hostname = config.listener_text(listener, "ssl.endpoint.identification.algorithm") == "https"
         return context
 
-    return ContextSource(lambda: tls_settings(config, listener), prepare, f"brokers at listener {listener}")
+    return ContextSource(lambda: config.tls_settings(listener), prepare, f"nodes at listener {listener}")

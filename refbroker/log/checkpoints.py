@@ -50,6 +50,8 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PARTITION_METADATA = "partition.metadata"
 
+NO_EPOCH = -1
+
 TopicPartitionKey = tuple[str, int]
 
 # The escapes of Java's properties format that occur in these values.
@@ -148,9 +150,25 @@ def write_topic_id(files: Files, directory: Path, topic_id: UUID, *, sync: bool 
     files.write_bytes(directory / PARTITION_METADATA, text.encode(), sync=sync)
 
 
-def write_clean_shutdown(files: Files, directory: Path, broker_epoch: int = -1) -> None:
+def write_clean_shutdown(files: Files, directory: Path, broker_epoch: int = NO_EPOCH) -> None:
     """Write the mark of a clean shutdown: all files in the data directory are complete."""
     files.write_bytes(directory / CLEAN_SHUTDOWN, msgspec.json.encode({"version": 0, "brokerEpoch": broker_epoch}))
+
+
+def read_clean_shutdown(files: Files, directory: Path) -> int | None:
+    """Return the broker epoch in the mark of a clean shutdown, -1 if it has none; None without the mark.
+
+    Raises:
+        OSError: the disk fails.
+    """
+    path = directory / CLEAN_SHUTDOWN
+    if not files.exists(path):
+        return None
+    try:
+        return int(msgspec.json.decode(files.read_bytes(path))["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        # Kafka before 3.8 left the file empty.
+        return NO_EPOCH
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ class LogDirectory:
     Attributes:
         properties: its `meta.properties`; None before it is formatted.
         clean: whether it was last closed cleanly.
+        previous_epoch: the broker epoch at its last clean stop; -1 after an unclean one.
         health: whether it is usable.
         logs: its logs by topic and partition.
         futures: its future logs, which are being filled to replace logs in other directories.
@@ -76,6 +77,7 @@ class LogDirectory:
         self.futures: dict[Key, PartitionLog] = {}
         self.deletions = Deletions(clock)
         self.clean = False
+        self.previous_epoch = checkpoints.NO_EPOCH
         self.properties: MetaProperties | None = None
         self._files = files
         self._clock = clock
@@ -111,8 +113,9 @@ class LogDirectory:
             self._lock.take()
             try:
                 self.properties = checkpoints.read_meta_properties(self._files, self.path)
-                stopped = self._files.exists(self.path / checkpoints.CLEAN_SHUTDOWN)
-                self.clean = self._checkpoints.read() and stopped
+                marked = checkpoints.read_clean_shutdown(self._files, self.path)
+                self.clean = self._checkpoints.read() and marked is not None
+                self.previous_epoch = checkpoints.NO_EPOCH if marked is None else marked
             except (OSError, KafkaError):
                 self._lock.release()
                 raise

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kclient.errors import KafkaStorageError, TopicExistsError, UnknownTopicOrPartitionError
-from refbroker.log.checkpoints import random_uuid
+from refbroker.log.checkpoints import NO_EPOCH, random_uuid
 from refbroker.log.config import LogConfig
 from refbroker.log.files import Files
 from refbroker.log.flush import Flush
@@ -142,6 +142,12 @@ class LogManager:
     def _usable(self) -> list[LogDirectory]:
         """The same, and the one for the metadata only."""
         return [directory for directory in self._opened if directory.is_online]
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """The broker epoch at the last clean stop of all data directories; -1 if one was not stopped cleanly then."""
+        epochs = {directory.previous_epoch for directory in self.directories}
+        return epochs.pop() if len(epochs) == 1 and len(self.online) == len(self.directories) else NO_EPOCH
 
     def get(self, topic: str | uuid.UUID, partition: int) -> PartitionLog | None:
         """Return the log of a partition by its topic's name or id; None if this broker has none."""

@@ -94,6 +94,27 @@ def test_the_mark_of_a_clean_stop_is_gone_as_soon_as_the_logs_are_open(store: St
     assert not (store.directory / ".kafka_cleanshutdown").exists()
 
 
+def test_the_broker_epoch_of_the_last_clean_stop_is_known_after_a_start(tmp_path: Path) -> None:
+    def start() -> LogManager:
+        return LogManager.open([tmp_path / "a", tmp_path / "b"], "cluster", 1)
+
+    manager = start()
+    assert manager.previous_broker_epoch == -1
+    manager.close(77)
+    manager = start()
+    assert manager.previous_broker_epoch == 77
+    manager.close(78)
+    mark = tmp_path / "b" / ".kafka_cleanshutdown"
+    mark.write_text('{"version":0,"brokerEpoch":70}')
+    manager = start()
+    assert manager.previous_broker_epoch == -1
+    manager.close(79)
+    mark.write_bytes(b"")
+    manager = start()
+    assert (manager.previous_broker_epoch, manager.directories[1].clean) == (-1, True)
+    manager.close()
+
+
 def test_a_directory_is_used_by_one_broker_at_a_time(store: Store) -> None:
     store.open()
     with pytest.raises(KafkaStorageError, match=f"{store.directory} is in use by another broker"):

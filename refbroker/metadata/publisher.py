@@ -13,7 +13,12 @@ from uuid import UUID
 
 from kclient.errors import KafkaStorageError
 from kclient.protocol import Message
-from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord, RemoveTopicRecord
+from kclient.protocol.messages.records.metadata_log import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+)
 from refbroker.config import BrokerConfig
 from refbroker.log import LogConfig, LogManager, PartitionLog
 from refbroker.metadata.directories import UNASSIGNED, directory_on
@@ -64,6 +69,8 @@ class Publisher:
         for record in records:
             if isinstance(record, PartitionRecord):
                 self._create(record.topic_id, record.partition_id, log_config)
+            elif isinstance(record, PartitionChangeRecord) and record.replicas is not None:
+                self._place(record.topic_id, record.partition_id, log_config)
             elif isinstance(record, RemoveTopicRecord):
                 self._delete([log for log in self._logs.logs() if log.topic_id == record.topic_id])
             elif isinstance(record, ConfigRecord):
@@ -83,6 +90,20 @@ class Publisher:
         if state is None or self._config.node_id not in state.replicas:
             return None
         return directory_on(state, self._config.node_id)
+
+    def _place(self, topic_id: UUID, partition: int, log_config: Callable[[str], LogConfig]) -> None:
+        """Create the log of a partition that is on this broker now, and delete that of one that is not any longer."""
+        topic = self._image.topics_by_id.get(topic_id)
+        state = None if topic is None else topic.partitions.get(partition)
+        if topic is None or state is None:
+            return
+        if self._config.node_id in state.replicas:
+            self._create(topic_id, partition, log_config)
+            return
+        log = self._logs.get(topic.name, partition)
+        if log is not None and log.topic_id == topic_id:
+            logger.info("%s-%d is on other brokers now; deleting its log", topic.name, partition)
+            self._delete([log])
 
     def _create(self, topic_id: UUID, partition: int, log_config: Callable[[str], LogConfig]) -> None:
         topic = self._image.topics_by_id.get(topic_id)

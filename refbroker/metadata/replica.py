@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from kclient.errors import OffsetOutOfRangeError
+from kclient.errors import IllegalStateError, OffsetOutOfRangeError
 from kclient.protocol import Message
 from kclient.records import read_batches
 from refbroker.config import BrokerConfig
@@ -27,6 +27,7 @@ from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.metadata.control_records import VoterSet
 from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.image_records import image_records
+from refbroker.metadata.removals import removal_records
 from refbroker.metadata.replay import MetadataBatch, Replay
 from refbroker.metadata.snapshot_file import Snapshot, SnapshotId, encode_snapshot, write_snapshot
 from refbroker.metadata.snapshots import Snapshots
@@ -80,6 +81,10 @@ def _open_log(logs: LogManager, config: BrokerConfig) -> PartitionLog:
         log = logs.create(METADATA_TOPIC, 0, TOPIC_ID, own, directory=logs.metadata_directory)
     log.update_config(own)
     return log
+
+
+def _nothing_to_save(*names: str) -> None:
+    """Write no checkpoint file: those of the data directory do not have the metadata log."""
 
 
 class MetadataReplica:
@@ -151,12 +156,21 @@ class MetadataReplica:
         """Whether a transaction of records is committed in part, so that the image does not have its records."""
         return self._replay.in_transaction
 
-    def load(self) -> None:
+    def load(self, *, can_fetch: bool = False) -> None:
         """Load the latest snapshot into the image; the log after it counts as not committed.
+
+        Parameters:
+            can_fetch: whether other nodes have the log, so that one that ends before the snapshot is replaced by it.
 
         Raises:
             KafkaStorageError: a snapshot cannot be read or is missing, or the disk fails.
         """
+        if can_fetch:
+            self._snapshots.find()
+            latest = self._snapshots.latest
+            if latest is not None and (latest.epoch, latest.offset) > (self._log.leader_epoch, self.end_offset):
+                # A crash came after the snapshot was fetched, and before the log started with it.
+                self._log.truncate_fully_and_start_at(latest.offset, _nothing_to_save)
         self._snapshots.recover()
         latest = self._snapshots.latest
         if latest is not None:
@@ -228,6 +242,27 @@ class MetadataReplica:
         """
         self._log.flush()
 
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the largest epoch at or below this one in the log, and the offset after its last record; (-1, -1)
+        without one.
+        """
+        if epoch >= self.last_epoch:
+            return self.last_epoch, self.end_offset
+        return self._log.end_offset_for_epoch(epoch)
+
+    def truncate(self, offset: int) -> None:
+        """Remove the records from an offset on, which must not be committed.
+
+        Raises:
+            IllegalStateError: some of them are committed.
+            KafkaStorageError: the disk fails.
+        """
+        if offset < self.high_watermark:
+            raise IllegalStateError(
+                f"the metadata log is committed up to {self.high_watermark} and cannot be truncated to {offset}"
+            )
+        self._log.truncate_to(offset, _nothing_to_save)
+
     # Commit
 
     def advance(self, high_watermark: int) -> None:
@@ -242,7 +277,10 @@ class MetadataReplica:
         """
         if high_watermark > self.high_watermark:
             self._log.update_high_watermark(high_watermark)
-        while self._replay.next_offset < self.high_watermark:
+        before = -1
+        # A batch that the high watermark cuts is not committed, so its records are not read.
+        while before < self._replay.next_offset < self.high_watermark:
+            before = self._replay.next_offset
             effective: list[Message] = []
             for batch in self._committed():
                 effective += self._replay.apply(batch)
@@ -250,7 +288,7 @@ class MetadataReplica:
             self._notify(effective)
 
     def _committed(self) -> Iterator[MetadataBatch]:
-        """Yield the next committed batches, at least one."""
+        """Yield the next committed batches."""
         own = self._own.pop(self._replay.next_offset, None)
         if own is not None:
             yield own
@@ -265,6 +303,28 @@ class MetadataReplica:
                 listener(records)
 
     # Snapshots
+
+    def has_snapshot(self, snapshot_id: SnapshotId) -> bool:
+        """Return whether a snapshot is stored."""
+        return snapshot_id in self._snapshots.ids
+
+    def start_from_snapshot(self, snapshot_id: SnapshotId) -> None:
+        """Continue from a snapshot whose complete file is in the directory of the log: remove all records, let the log
+        start after it, and make the image that of the snapshot.
+
+        Raises:
+            KafkaStorageError: the snapshot cannot be read, or the disk fails.
+        """
+        snapshot = self._snapshots.read(snapshot_id)
+        self._log.truncate_fully_and_start_at(snapshot_id.offset, _nothing_to_save)
+        self._snapshots.start_with(snapshot_id)
+        records = [*removal_records(self.image, snapshot.records), *snapshot.records]
+        for record in records:
+            self.image.replay(record)
+        self._continue_from(snapshot_id, snapshot)
+        self._log.update_high_watermark(snapshot_id.offset)
+        self._bytes_since_snapshot, self._last_snapshot_ms = 0, self._clock()
+        self._notify(records)
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:

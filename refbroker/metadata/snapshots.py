@@ -46,13 +46,13 @@ class Snapshots:
         self._deletions = deletions
         self._sizes: dict[SnapshotId, int] = {}
 
-    def recover(self) -> None:
-        """Find the snapshots, and remove files that a crash left incomplete.
+    def find(self) -> list[Path]:
+        """Find the snapshots; return the files that a crash left incomplete, or that the log does not need.
 
         Raises:
-            KafkaStorageError: the log starts after the latest snapshot or ends before it, or the disk fails.
+            KafkaStorageError: the disk fails.
         """
-        directory, start, end = self._log.directory, self._log.log_start_offset, self._log.log_end_offset
+        directory, start = self._log.directory, self._log.log_start_offset
         doomed: list[Path] = []
         kept: dict[SnapshotId, int] = {}
         with storage_errors(f"list the snapshots in {directory}"):
@@ -64,21 +64,43 @@ class Snapshots:
                     kept[found[0]] = self._size_of(directory / name)
                 else:
                     doomed.append(directory / name)
-            self._sizes = dict(sorted(kept.items()))
-            latest = self.latest
-            if start > 0 and latest is None:
-                raise KafkaStorageError(
-                    f"the metadata log in {directory} starts at offset {start}, and there is no snapshot that reaches "
-                    f"to it; restore the newest .checkpoint file"
-                )
-            if latest is not None and latest.offset > end:
-                raise KafkaStorageError(
-                    f"the metadata log in {directory} ends at offset {end}, before its snapshot {latest.file_name}; "
-                    f"restore the log, or move that snapshot away to lose the later changes that it contains"
-                )
+        self._sizes = dict(sorted(kept.items()))
+        return doomed
+
+    def recover(self) -> None:
+        """Find the snapshots, and remove files that a crash left incomplete.
+
+        Raises:
+            KafkaStorageError: the log starts after the latest snapshot or ends before it, or the disk fails.
+        """
+        doomed = self.find()
+        directory, start, end = self._log.directory, self._log.log_start_offset, self._log.log_end_offset
+        latest = self.latest
+        if start > 0 and latest is None:
+            raise KafkaStorageError(
+                f"the metadata log in {directory} starts at offset {start}, and there is no snapshot that reaches "
+                f"to it; restore the newest .checkpoint file"
+            )
+        if latest is not None and latest.offset > end:
+            raise KafkaStorageError(
+                f"the metadata log in {directory} ends at offset {end}, before its snapshot {latest.file_name}; "
+                f"restore the log, or move that snapshot away to lose the later changes that it contains"
+            )
+        with storage_errors(f"remove files from {directory}"):
             for path in doomed:
                 logger.info("Removing %s, which is not needed", path)
                 self._files.unlink(path)
+
+    def start_with(self, snapshot: SnapshotId) -> None:
+        """Take a snapshot that was fetched, after which the log starts, and remove the older ones.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        with storage_errors(f"replace the snapshots in {self._log.directory}"):
+            self._sizes[snapshot] = self._size_of(self.path(snapshot))
+            for older in [each for each in self._sizes if each < snapshot]:
+                self._remove(older)
 
     @property
     def latest(self) -> SnapshotId | None:
@@ -139,10 +161,13 @@ class Snapshots:
             logger.info("Deleting the snapshot %s, since %s", oldest.file_name, reason)
             self._log.delete_records(follower.offset)
             self._log.delete_segments(before_log_start(self._log), f"the snapshot {follower.file_name} has them")
-            del self._sizes[oldest]
-            deleted = self.path(oldest).with_suffix(DELETED_SUFFIX)
-            self._files.rename(self.path(oldest), deleted)
-            self._deletions.schedule([deleted], self._log.config.file_delete_delay_ms)
+            self._remove(oldest)
+
+    def _remove(self, snapshot: SnapshotId) -> None:
+        del self._sizes[snapshot]
+        deleted = self.path(snapshot).with_suffix(DELETED_SUFFIX)
+        self._files.rename(self.path(snapshot), deleted)
+        self._deletions.schedule([deleted], self._log.config.file_delete_delay_ms)
 
     def _size(self) -> int:
         return self._log.size_in_bytes() + sum(self._sizes.values())

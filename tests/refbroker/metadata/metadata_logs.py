@@ -25,6 +25,7 @@ from kclient.records import BatchBuilder
 from refbroker.config import BrokerConfig
 from refbroker.log import Files, LogManager
 from refbroker.metadata import ClusterImage, MetadataReplica
+from refbroker.metadata.snapshot_file import Snapshot, SnapshotId, encode_snapshot, write_snapshot
 from refbroker.metadata.versions import LATEST, encode_record
 
 NOW_MS = 1_700_000_000_000
@@ -165,11 +166,13 @@ class Replica:
     Attributes:
         replica: the replica.
         heard: the records with which its listener was called.
+        can_fetch: whether other nodes have the log.
     """
 
     def __init__(self, directory: Path, files: Files | None = None) -> None:
         self._directory = directory
         self._files = files or Files(durable=False)
+        self.can_fetch = False
         self.open()
 
     def open(self) -> None:
@@ -178,8 +181,13 @@ class Replica:
         self.logs = LogManager.open([self._directory], "cluster", 1, clock=lambda: NOW_MS, files=self._files)
         self.replica = MetadataReplica(self.logs, self._files, config, lambda: NOW_MS)
         self.heard: list[Message] = []
-        self.replica.load()
+        self.replica.load(can_fetch=self.can_fetch)
         self.replica.listeners.append(self.heard.extend)
+
+    def store_snapshot(self, snapshot_id: SnapshotId, records: Sequence[Message]) -> None:
+        """Write the file of a snapshot, as when it was fetched completely."""
+        batches = encode_snapshot(Snapshot(list(records), NOW_MS), snapshot_id.epoch, LATEST, NOW_MS)
+        write_snapshot(self._files, self.replica.directory / snapshot_id.file_name, batches)
 
     def restart(self, *, clean: bool = True) -> None:
         self.close(clean=clean)

@@ -8,8 +8,8 @@ from typing import Any
 
 from kclient.protocol import Struct
 from kclient.protocol.fields import fields_of
+from refbroker.handlers.naming import Covers, Resolve, shape_of
 from refbroker.log import FileRange
-from refbroker.testing.faults.naming import Covers, Resolve, shape_of
 
 HEADER_BYTES = 61
 """The size of a batch's header; the checksum covers its last 40 bytes and the records."""

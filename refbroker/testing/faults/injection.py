@@ -26,11 +26,7 @@ from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from refbroker.handlers.context import Context
-from refbroker.handlers.services import BrokerServices, FetchServices, MetadataServices
-from refbroker.server.dispatch import PendingResponse, Received
-from refbroker.testing.faults import sessions
-from refbroker.testing.faults.damage import flip_bit, truncated
-from refbroker.testing.faults.error_answers import (
+from refbroker.handlers.error_answers import (
     failed,
     has_codes_of_topics,
     has_own_code,
@@ -40,7 +36,11 @@ from refbroker.testing.faults.error_answers import (
     put_code,
     put_own_code,
 )
-from refbroker.testing.faults.naming import named, select
+from refbroker.handlers.naming import named, select
+from refbroker.handlers.services import BrokerServices, FetchServices, MetadataServices
+from refbroker.server.dispatch import PendingResponse, Received
+from refbroker.testing.faults import sessions
+from refbroker.testing.faults.damage import flip_bit, truncated
 from refbroker.testing.faults.registry import ActiveFault, Faults
 from refbroker.testing.faults.rule import Action, Rule, When
 

@@ -14,8 +14,8 @@ from kclient.errors import BrokerError, ConfigError, KafkaError, error_for
 from kclient.protocol import API_NAMES, request_type
 from kclient.protocol.fields import fields_of
 from kclient.protocol.schema import Struct
+from refbroker.handlers.naming import mentions_topics
 from refbroker.settings.hints import nearest
-from refbroker.testing.faults.naming import mentions_topics
 
 E = TypeVar("E", bound=StrEnum)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from refbroker.fetch.sessions import FetchedPartition, FetchSessions
-from refbroker.testing.faults.naming import UNKNOWN, Covers, Resolve
+from refbroker.handlers.naming import UNKNOWN, Covers, Resolve
 
 
 def remembered(sessions: FetchSessions, request: FetchRequest, resolve: Resolve) -> Iterator[tuple[str, int]]:

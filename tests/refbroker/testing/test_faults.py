@@ -21,12 +21,12 @@ from kclient.protocol.messages.incremental_alter_configs import IncrementalAlter
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import read_batches
+from refbroker.handlers.error_answers import has_codes, has_codes_of_topics, merge, outline, places_of, put_code
+from refbroker.handlers.naming import PARTITION_FIELDS, Covers, named, select
 from refbroker.handlers.registry import APIS
 from refbroker.server.dispatch import PendingResponse
 from refbroker.testing.faults import Faults, Rule
-from refbroker.testing.faults.error_answers import has_codes, has_codes_of_topics, merge, outline, places_of, put_code
 from refbroker.testing.faults.injection import Exchange
-from refbroker.testing.faults.naming import PARTITION_FIELDS, Covers, named, select
 from tests.support.broker_harness import Harness, batch, produce_request
 from tests.support.typed import must
 

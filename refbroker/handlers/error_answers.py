@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from kclient.protocol import Message, Struct
 from kclient.protocol.fields import Field, Type, fields_of
-from refbroker.testing.faults.naming import Covers, Resolve, shape_of
+from refbroker.handlers.naming import Covers, Resolve, shape_of
 
 S = TypeVar("S", bound=Struct)
 

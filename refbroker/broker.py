@@ -3,8 +3,8 @@
     async with await Broker.start(BrokerConfig({"log.dirs": "/tmp/data"})) as broker:
         ...                                   # it serves on broker.host, broker.port
 
-Everything runs on one asyncio event loop; blocking calls (fsync) run in worker threads. It is one node, which is its
-own controller.
+Everything runs on one asyncio event loop; blocking calls (fsync) run in worker threads. A node is its own controller,
+or joins a cluster of other controllers (`refbroker.joining`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from kclient.errors import KafkaStorageError
+from kclient.errors import KafkaError, KafkaStorageError
 from refbroker.building import BrokerParts, build
 from refbroker.config import BrokerConfig
 from refbroker.controller.local_broker import stop_broker
 from refbroker.log import Files
 from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from refbroker.metrics.samples import Samples
+from refbroker.peers.network import Connector, LoopConnector
 from refbroker.runtime.background import Background
 from refbroker.runtime.clock import Clock
 from refbroker.runtime.file_limit import raise_file_limit
@@ -91,6 +92,7 @@ class Broker:
         rng: random.Random | None = None,
         interceptor: Interceptor | None = None,
         listeners: ListenerFactory | None = None,
+        connector: Connector | None = None,
     ) -> Self:
         """Open the data directories, recover, and serve.
 
@@ -101,12 +103,14 @@ class Broker:
             rng: generates ids.
             interceptor: called before the handlers, in tests.
             listeners: creates the listeners; TCP by default.
+            connector: connects to other nodes; through the event loop by default.
 
         Raises:
             OSError: a port is in use or an address is not local.
             ConfigError: the settings contradict each other, or certificates cannot be used.
             KafkaStorageError: a data directory is in use, or a disk fails.
-            InconsistentClusterIdError: a data directory belongs to another cluster or node.
+            InconsistentClusterIdError: a data directory belongs to another cluster or node, or the controllers do.
+            RequestTimedOutError, UnsupportedVersionError: the broker could not register at its controllers.
         """
         config.check_runnable()
         clock = clock or Clock()
@@ -121,7 +125,14 @@ class Broker:
             for name, host, port in config.listeners.all:
                 bound[name] = (listeners or SocketListeners()).bind(host, port, config.static)
             ports = {name: listener.port for name, listener in bound.items()}
-            parts = build(config, clock, files, rng or random.SystemRandom(), ports)
+            source = rng or random.SystemRandom()
+            if config.is_controller:
+                parts = build(config, clock, files, source, ports)
+            else:
+                # Imported on first use: most brokers are their own controllers.
+                from refbroker.joining import join
+
+                parts = await join(config, clock, files, source, ports, connector or LoopConnector())
         except BaseException:
             for listener in bound.values():
                 listener.close()
@@ -148,6 +159,10 @@ class Broker:
         plan_background(self.background, self.parts)
         self.background.start()
         self.parts.metrics.event_loop.start(asyncio.get_running_loop())
+        if self.parts.membership is not None:
+            from refbroker.joining import serve
+
+            await serve(self.parts)
         where = ", ".join(address for _, address in self._addresses())
         logger.info("node %d of cluster %s serves on %s", self.parts.node_id, self.parts.cluster_id, where)
 
@@ -180,6 +195,10 @@ class Broker:
             await self._killed()
             return
         clock = asyncio.get_running_loop().time
+        if parts.membership is not None:
+            from refbroker.joining import leave
+
+            await leave(parts)
         began = clock()
         parts.cancel_waiting()
         await self.server.close()
@@ -187,7 +206,8 @@ class Broker:
         await self._stop_work()
         idle = clock()
         try:
-            stop_broker(parts.controller)
+            if parts.membership is None:
+                stop_broker(parts.controller)
         finally:
             if self._registry is not None:
                 await self._registry.stop()
@@ -216,16 +236,18 @@ class Broker:
         self.parts.metrics.event_loop.stop()
         await self.background.stop()
         await self.parts.moves.stop()
+        if self.parts.membership is not None:
+            await self.parts.membership.close()
         self.parts.close_coordinators()
 
     @property
     def has_failed(self) -> bool:
-        """Whether the broker has stopped, or is about to stop, because a disk it needs has failed; any thread may read
-        it.
+        """Whether the broker has stopped, or is about to stop, because a disk it needs has failed, or because it was
+        refused by the controller; any thread may read it.
         """
         return self.parts.failed.done()
 
-    def _end_after_failure(self, failed: asyncio.Future[KafkaStorageError]) -> None:
+    def _end_after_failure(self, failed: asyncio.Future[KafkaError]) -> None:
         """Stop immediately, as Kafka's broker does when a disk it depends on has failed."""
         logger.critical("%s", failed.result())
         self._killed()
@@ -266,12 +288,13 @@ def plan_background(background: Background, parts: BrokerParts) -> None:
         lambda: integer("producer.id.expiration.check.interval.ms"),
         lambda: logs.remove_expired_producers(parts.clock()),
     )
-    every(
-        "delegation token expiry",
-        partial(integer, "delegation.token.expiry.check.interval.ms"),
-        parts.token_control.remove_expired,
-    )
-    _plan_controller(background, parts)
+    if parts.controller.is_active:
+        every(
+            "delegation token expiry",
+            partial(integer, "delegation.token.expiry.check.interval.ms"),
+            parts.token_control.remove_expired,
+        )
+        _plan_controller(background, parts)
     every("log retention", lambda: integer("log.retention.check.interval.ms"), logs.apply_retention)
     every("metadata snapshots", lambda: TAKE_SNAPSHOT_MS, metadata.take_snapshot_if_due)
     every("metadata retention", lambda: CLEAN_SNAPSHOTS_MS, metadata.clean_snapshots)

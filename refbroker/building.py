@@ -4,10 +4,13 @@
 
     open        the data directories and the logs in them
     assemble    every part, from those that it uses
-    load        the metadata log into the image, and the logs in line with it; the first start writes what a cluster
-                begins with
-    register    this start of the broker, and where its partitions are
+    load        the metadata log into the image
+    follow      bring the logs in line with the metadata, and follow it
+    register    this start of the broker, and where its partitions are; the first start writes what a cluster begins
+                with
     begin       loading the coordinators, and resume moves between data directories
+
+A broker under other controllers has the same parts, and other steps (`refbroker.joining`).
 
 If a step fails, everything opened so far is abandoned without flushing, as in a crash.
 """
@@ -16,11 +19,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kclient.errors import KafkaStorageError
+from kclient.errors import KafkaError
 from refbroker.config import BrokerConfig
 from refbroker.controller.active import ActiveController
 from refbroker.controller.bootstrap import activation_records, bootstrap_records
@@ -33,8 +37,9 @@ from refbroker.coordinators.topic_creation import AutoTopicCreation
 from refbroker.coordinators.transactions.coordinator import TransactionCoordinator
 from refbroker.coordinators.transactions.markers import MarkerSender, MarkerWriter
 from refbroker.coordinators.transactions.verification import PartitionVerifier
-from refbroker.directories.events import DirectoryEvents
+from refbroker.directories.events import DirectoryEvents, DirectoryReports
 from refbroker.directories.moves import ReplicaMoves
+from refbroker.directories.records import DirectoryRecords
 from refbroker.fetch.delayed_fetch import DelayedFetches
 from refbroker.fetch.sessions import FetchSessions
 from refbroker.log import Files, LogManager, PartitionLog
@@ -45,12 +50,26 @@ from refbroker.metadata.publisher import Publisher
 from refbroker.metadata.replica import MetadataReplica
 from refbroker.metadata.tokens import DelegationTokens
 from refbroker.metrics.counters import BrokerMetrics
+from refbroker.peers.controller_client import ControllerClient
 from refbroker.quotas.client_quotas import ClientQuotas
 from refbroker.replication.delayed_produce import DelayedProduces
 from refbroker.replication.manager import ReplicaManager
 from refbroker.runtime.addresses import NameLookups
 from refbroker.runtime.clock import Clock
 from refbroker.security.authorizer import Authorizer
+
+if TYPE_CHECKING:
+    # Only brokers under other controllers need their code.
+    from refbroker.membership import ClusterMembership
+    from refbroker.peers.forwarding import Forwarder
+
+Join = Callable[
+    [LogManager, MetadataReplica, Callable[[KafkaError], None]], tuple["ClusterMembership", DirectoryReports]
+]
+"""Makes the membership in a cluster of other controllers, and what reports directories to them.
+
+Its parameters are the logs, the local copy of the metadata, and a function that is called if the broker must stop.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,7 +102,9 @@ class BrokerParts:
         token_control: plans changes of tokens, and removes those that have expired.
         quotas: limits how much clients use.
         lookups: looks up host names.
-        failed: completes with the reason when a disk that the broker depends on has failed.
+        failed: completes with the reason when the broker must stop: a disk that it depends on has failed, or the
+            controller refuses it.
+        membership: the membership in a cluster of other controllers; None on a node that is its own controller.
     """
 
     node_id: int
@@ -113,7 +134,8 @@ class BrokerParts:
     token_control: DelegationTokenControl
     quotas: ClientQuotas
     lookups: NameLookups
-    failed: asyncio.Future[KafkaStorageError]
+    failed: asyncio.Future[KafkaError]
+    membership: ClusterMembership | None = None
 
     @property
     def cluster_id(self) -> str:
@@ -123,6 +145,8 @@ class BrokerParts:
     @property
     def broker_epoch(self) -> int:
         """The epoch of this start of the broker, -1 if it was unregistered since."""
+        if self.membership is not None:
+            return self.membership.lifecycle.broker_epoch
         registered = self.image.brokers.get(self.node_id)
         return -1 if registered is None else registered.broker_epoch
 
@@ -130,6 +154,11 @@ class BrokerParts:
         """Cancel the requests that wait, without responses."""
         self.delayed_fetches.close()
         self.delayed_produces.close()
+
+    @property
+    def forwarder(self) -> Forwarder | None:
+        """Forwards requests of clients to the active controller; None on the node of the active controller."""
+        return None if self.membership is None else self.membership.forwarder
 
     def close_coordinators(self) -> None:
         """Release the coordinators' state; requests that wait for it are answered."""
@@ -158,10 +187,33 @@ def build(
         logs = _open(config, clock, files, rng)
         undo.callback(logs.abandon)
         parts = _assemble(config, clock, files, rng, logs)
-        _load(parts, files)
+        parts.controller.load()
+        follow_metadata(parts)
+        _become_controller(parts, files)
         _register(parts, ports)
         undo.callback(parts.close_coordinators)
-        _begin(parts)
+        begin(parts)
+        undo.pop_all()
+    return parts
+
+
+def build_member(config: BrokerConfig, clock: Clock, files: Files, rng: random.Random, join: Join) -> BrokerParts:
+    """Open the data directories and recover, for a broker that joins a cluster of other controllers.
+
+    The parts do not follow the metadata yet; see `refbroker.joining`.
+
+    Parameters: as for `build`.
+        join: makes the membership.
+
+    Raises:
+        ConfigError: the settings contradict each other, or name no controllers.
+        KafkaStorageError: a data directory is in use, or a disk fails.
+        InconsistentClusterIdError: a data directory belongs to another cluster or node.
+    """
+    with ExitStack() as undo:
+        logs = _open(config, clock, files, rng)
+        undo.callback(logs.abandon)
+        parts = _assemble(config, clock, files, rng, logs, join)
         undo.pop_all()
     return parts
 
@@ -181,11 +233,18 @@ def _open(config: BrokerConfig, clock: Clock, files: Files, rng: random.Random) 
     )
 
 
-def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Random, logs: LogManager) -> BrokerParts:
+def _assemble(
+    config: BrokerConfig,
+    clock: Clock,
+    files: Files,
+    rng: random.Random,
+    logs: LogManager,
+    join: Join | None = None,
+) -> BrokerParts:
     loop = asyncio.get_running_loop()
-    failed: asyncio.Future[KafkaStorageError] = loop.create_future()
+    failed: asyncio.Future[KafkaError] = loop.create_future()
 
-    def fail(error: KafkaStorageError) -> None:
+    def fail(error: KafkaError) -> None:
         if not failed.done():
             failed.set_result(error)
 
@@ -195,7 +254,13 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
     image = metadata.image
     controller = ActiveController(metadata, files, config, clock, rng, logs.cluster_id)
     partitions = Partitions(image, logs, config)
-    client = DirectControllerClient(controller)
+    client: ControllerClient = DirectControllerClient(controller)
+    reports: DirectoryReports = DirectoryRecords(logs, controller, config.node_id)
+    membership: ClusterMembership | None = None
+    if join is not None:
+        metadata.load(can_fetch=True)
+        membership, reports = join(logs, metadata, fail)
+        client = membership.controller
     producer_ids = ProducerIds(client, image, config.node_id)
     delayed_fetches, delayed_produces = DelayedFetches(loop), DelayedProduces(loop, partitions)
 
@@ -211,7 +276,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         transactions.runtime.catch_up()
         wake(log)
 
-    directory_events = DirectoryEvents(logs, controller, config.node_id, wake, fail)
+    directory_events = DirectoryEvents(logs, reports, wake, fail)
     moves = ReplicaMoves(
         logs,
         cleaner,
@@ -269,11 +334,13 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         quotas=ClientQuotas(image, config, clock),
         lookups=NameLookups(),
         failed=failed,
+        membership=membership,
     )
 
 
-def _load(parts: BrokerParts, files: Files) -> None:
-    metadata, image, controller = parts.metadata, parts.image, parts.controller
+def follow_metadata(parts: BrokerParts) -> None:
+    """Bring the parts in line with the metadata, and let them follow it."""
+    metadata, image = parts.metadata, parts.image
 
     def log_deleted(log: PartitionLog) -> None:
         parts.moves.cancel(log.topic, log.partition)
@@ -282,7 +349,6 @@ def _load(parts: BrokerParts, files: Files) -> None:
         parts.metrics.topics.remove(log.topic)
 
     publisher = Publisher(image, parts.logs, parts.config, log_deleted)
-    controller.load()
     if parts.authorizer is not None:
         parts.authorizer.follow(image.acls.values())
         metadata.listeners.append(parts.authorizer.follow)
@@ -294,8 +360,12 @@ def _load(parts: BrokerParts, files: Files) -> None:
     metadata.listeners.append(publisher.publish)
     parts.replicas.catch_up()
     metadata.listeners.append(parts.replicas.follow)
+
+
+def _become_controller(parts: BrokerParts, files: Files) -> None:
+    controller = parts.controller
     controller.begin_epoch()
-    if not image.features:
+    if not parts.image.features:
         first = bootstrap_records(files, parts.logs.metadata_directory.path, parts.clock())
         controller.append(activation_records(first, parts.config.min_insync_replicas))
 
@@ -309,7 +379,8 @@ def _register(parts: BrokerParts, ports: Mapping[str, int]) -> None:
     events.inform()
 
 
-def _begin(parts: BrokerParts) -> None:
+def begin(parts: BrokerParts) -> None:
+    """Load the coordinators, and resume moves between data directories."""
     groups, transactions = parts.groups, parts.transactions
     parts.metadata.listeners.append(groups.follow)
     groups.runtime.catch_up()

@@ -220,6 +220,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "clock methods": partial(_methods, "refbroker.testing.control.clock", "ClockMethods"),
     "broker APIs": partial(_apis, APIS),
     "controller APIs": partial(_apis, {key: api for key, api in CONTROLLER_APIS.items() if key not in APIS}),
+    "broker lifecycle states": partial(_state_table, "refbroker.lifecycle.states"),
     "broker liveness states": partial(_state_table, "refbroker.controller.liveness"),
     "broker settings": partial(_broker_settings, broker_settings, topic=False),
     "topic settings": partial(_broker_settings, topic_settings, topic=True),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from kclient.errors import InconsistentClusterIdError
+from kclient.errors import InconsistentClusterIdError, NotControllerError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.control import LeaderChangeMessage
 from kclient.protocol.messages.records.metadata_log import (
@@ -154,14 +154,22 @@ class ActiveController(Controller):
         self.cluster.index.follow(records)
         self.liveness.follow(records)
 
+    @property
+    def is_active(self) -> bool:
+        """Whether this node is the active controller; false on a broker under other controllers."""
+        return self.epoch > 0
+
     def append(self, records: Sequence[Message]) -> None:
         """Store records atomically, and replay them.
 
         Raises:
+            NotControllerError: this node is not the active controller.
             KafkaStorageError: the disk fails; nothing has changed.
         """
         if not records:
             return
+        if not self.is_active:
+            raise NotControllerError("the metadata is changed by the active controller, not by this node")
         most, level, now = MOST_RECORDS, self.image.metadata_version, self._clock()
         if level < TRANSACTIONS:
             most = len(records)

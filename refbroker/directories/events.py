@@ -1,9 +1,10 @@
-"""The handling of failed data directories, and the records that assign partitions to directories in the metadata.
+"""The handling of failed data directories, and when the metadata must learn about directories.
 
 Corresponds to Kafka's `LogDirFailureChannel` and `DirectoryEventHandler`. A disk may fail in any thread; only requests
 for that directory get errors. On the next turn of the event loop, the logs of the directory are removed, long polls
-for them are answered, and metadata records remove the directory from the broker's registration and the leaders from
-its partitions. The broker stops if the directory of the metadata log fails, or if no directory is left.
+for them are answered, and the metadata loses the directory in the broker's registration and the leaders of its
+partitions. The broker stops if the directory of the metadata log fails, or if no directory is left. Elsewhere: how the
+metadata is changed (`records`, `assignments`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,7 @@ from uuid import UUID
 
 from kclient.errors import KafkaStorageError
 from kclient.protocol import Message
-from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord
-from refbroker.controller.cluster import Cluster
-from refbroker.controller.local_broker import assignment_records, directory_records
-from refbroker.controller.partition_index import PartitionId
+from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionChangeRecord, PartitionRecord
 from refbroker.log import LogDirectory, LogManager, PartitionLog
 from refbroker.metadata.directories import UNASSIGNED
 from refbroker.metadata.image import BROKER_RESOURCE
@@ -27,18 +25,25 @@ from refbroker.metadata.image import BROKER_RESOURCE
 logger = logging.getLogger(__name__)
 
 
-class ClusterMetadata(Protocol):
-    """The part of the cluster metadata that directory events read and change."""
+FindHome = Callable[[str, int], UUID | None]
+"""Returns the id of the online directory that has the log of a partition, or None."""
 
-    @property
-    def cluster(self) -> Cluster:
-        """What plans read of the cluster."""
 
-    def append(self, records: Sequence[Message]) -> None:
-        """Append records to the metadata log atomically and apply them to the image.
+class DirectoryReports(Protocol):
+    """How the metadata of the cluster learns about the directories of a broker."""
+
+    def report(self, find: FindHome) -> None:
+        """Report what the metadata lacks about the directories and the partitions in them.
 
         Raises:
-            KafkaStorageError: the records could not be stored.
+            KafkaStorageError: the metadata log could not be written.
+        """
+
+    def assign(self, log: PartitionLog, directory: LogDirectory) -> None:
+        """Report that the partition of a log is in another directory.
+
+        Raises:
+            KafkaStorageError: the metadata log could not be written.
         """
 
 
@@ -47,8 +52,7 @@ class DirectoryEvents:
 
     Parameters:
         logs: the broker's logs.
-        metadata: the metadata of the cluster.
-        node_id: the broker's id.
+        reports: reports changes to the controller.
         on_lost: called with each log of a failed directory.
         on_fatal: called if the broker must stop.
     """
@@ -56,14 +60,12 @@ class DirectoryEvents:
     def __init__(
         self,
         logs: LogManager,
-        metadata: ClusterMetadata,
-        node_id: int,
+        reports: DirectoryReports,
         on_lost: Callable[[PartitionLog], None],
         on_fatal: Callable[[KafkaStorageError], None],
     ) -> None:
         self._logs = logs
-        self._metadata = metadata
-        self._node_id = node_id
+        self._reports = reports
         self._on_lost = on_lost
         self._on_fatal = on_fatal
         self._loop = asyncio.get_running_loop()
@@ -98,16 +100,13 @@ class DirectoryEvents:
             self._loop.call_soon(self._inform)
 
     def inform(self) -> None:
-        """Append the records that the metadata lacks about the directories and the partitions in them.
+        """Report what the metadata lacks about the directories and the partitions in them.
 
         Raises:
             KafkaStorageError: the metadata log could not be written.
         """
         self._planned = False
-        logs = self._logs
-        online = [directory.directory_id for directory in logs.online]
-        cordoned = [directory.directory_id for directory in logs.cordoned if directory.directory_id.int]
-        self._metadata.append(directory_records(self._metadata.cluster, self._node_id, self.find, online, cordoned))
+        self._reports.report(self.find)
 
     def _inform(self) -> None:
         if not self._logs.metadata_directory.is_online:
@@ -119,16 +118,15 @@ class DirectoryEvents:
             logger.error("%s", error)
 
     def assign(self, log: PartitionLog, directory: LogDirectory) -> None:
-        """Append the record that assigns the partition of a log to another directory.
+        """Report that the partition of a log is in another directory.
 
         Raises:
             KafkaStorageError: the metadata log could not be written.
         """
-        moved = {PartitionId(log.topic_id, log.partition): directory.directory_id}
-        self._metadata.append(assignment_records(self._metadata.cluster, self._node_id, moved))
+        self._reports.assign(log, directory)
 
 
 def _concerns_directories(record: Message) -> bool:
     if isinstance(record, ConfigRecord):
         return record.resource_type == BROKER_RESOURCE
-    return isinstance(record, PartitionRecord) and UNASSIGNED in record.directories
+    return isinstance(record, (PartitionRecord, PartitionChangeRecord)) and UNASSIGNED in (record.directories or ())

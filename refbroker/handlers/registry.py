@@ -113,6 +113,9 @@ CONTROLLER_APIS: dict[int, Api] = {
 }
 """The APIs on the listeners of controllers; the first ones are also those of brokers."""
 
+FORWARDED = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64})
+"""The APIs of the controller: a broker under another controller forwards their requests, as in Kafka."""
+
 _found: dict[str, Found] = {}
 
 

@@ -24,6 +24,15 @@ SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
 }
 """The features of this broker, with the supported levels."""
 
+REGISTERED_FEATURES: dict[str, tuple[int, int]] = {
+    **SUPPORTED_FEATURES,
+    ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
+    KRAFT_VERSION: (0, 1),
+}
+"""The features with which this broker registers at other controllers. Those that matter to controllers only are among
+them, because a controller refuses a broker that does not have each finalized feature.
+"""
+
 
 class FeatureLevel(NamedTuple):
     """A level of a feature above 0.

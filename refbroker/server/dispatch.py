@@ -7,26 +7,32 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kclient.errors import ProtocolError
+from kclient.errors import ProtocolError, RequestTimedOutError, UnknownServerError
 from kclient.protocol import Message
-from kclient.protocol.frames import API_VERSIONS, decode_request_header, encode_response
+from kclient.protocol.frames import API_VERSIONS, decode_request_header, decode_response_header, encode_response
 from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from refbroker.controller.change import Change
 from refbroker.handlers.answers import host_of
 from refbroker.handlers.context import ClientConnection, Context, ErrorFree, Reply
-from refbroker.handlers.registry import Found, find
+from refbroker.handlers.registry import FORWARDED, Found, find
 from refbroker.handlers.services import BrokerServices
 from refbroker.metrics.requests import RequestStats
 from refbroker.quotas.client_quotas import UNLIMITED, LimitedRequest, RequestQuota
+from refbroker.runtime.error_codes import code_of
 from refbroker.security.authorizer import FULL_ACCESS, Access
 from refbroker.server.services import ServerServices
 
+if TYPE_CHECKING:
+    from refbroker.peers.forwarding import Forwarder
+
 _PRODUCE = 0
+_SIZE = struct.Struct(">i")
 _LOGIN = (SaslHandshakeRequest.api_key, SaslAuthenticateRequest.api_key)
 
 
@@ -46,7 +52,12 @@ class PendingResponse(NamedTuple):
         Raises:
             KafkaError: the handler's error.
         """
-        reply: Reply | Change = self.future.result()
+        reply: Reply | Change | bytes = self.future.result()
+        if isinstance(reply, bytes):
+            # A response of the controller, with its header.
+            if self.throttle is not None:
+                self.throttle(None)
+            return [_SIZE.pack(len(reply)), reply]
         if isinstance(reply, Change):
             assert self.commit is not None
             reply = self.commit(reply)
@@ -102,6 +113,8 @@ class Dispatcher:
         self._authorizer = broker.authorizer
         self._quotas = broker.quotas
         self._controllers = frozenset(broker.config.listeners.controllers)
+        self._forwarder = broker.forwarder
+        self._forwarding: set[asyncio.Task[Any]] = set()
 
     def handle(
         self, connection: ClientConnection, frame: memoryview
@@ -138,12 +151,15 @@ class Dispatcher:
             limited = quota = self._quotas.of_request(connection.principal.name, header.client_id or "")
             throttle = partial(self._throttle, connection, limited, request, len(frame))
         context: Context[BrokerServices] = Context(self._broker, connection, version, header.client_id, access, quota)
+        forward: Callable[[], asyncio.Future[Any]] | None = None
+        if self._forwarder is not None and header.request_api_key in FORWARDED:
+            forward = partial(self._forward, self._forwarder, connection, bytes(frame), request, version)
         if self._interceptor is not None and self._interceptor.is_active:
             received = Received(context, request, body, header.correlation_id, stats)
-            intercepted = self._interceptor.intercept(received, self._later(handler, context))
+            intercepted = self._interceptor.intercept(received, self._later(handler, context, forward))
             if intercepted is not None:
                 return stats, intercepted._replace(throttle=throttle)
-        reply = self._carry_out(handler, context, request)
+        reply = self._carry_out(handler, context, request) if forward is None else forward()
         if isinstance(reply, asyncio.Future):
             if throttle is not None:
                 limited.record_time()
@@ -152,6 +168,33 @@ class Dispatcher:
         if throttle is not None:
             throttle(message)
         return stats, None if message is None else encode_response(message, version, header.correlation_id)
+
+    def _forward(
+        self, forwarder: Forwarder, connection: ClientConnection, frame: bytes, request: Message, version: int
+    ) -> asyncio.Future[Any]:
+        """Return a future of the controller's response, or of an error response if no controller answers."""
+
+        async def forward() -> bytes | Message:
+            login = connection.authenticator
+            try:
+                return await forwarder.forward(
+                    frame,
+                    connection.principal,
+                    host_of(connection.peer).removeprefix("/"),
+                    with_token=login is not None and login.by_token,
+                )
+            except (RequestTimedOutError, UnknownServerError) as error:
+                # Imported on first use: without other controllers nothing is forwarded.
+                from refbroker.handlers.error_answers import outline, put_code
+
+                answer = outline(request, version)
+                put_code(answer, version, code_of(error), error.message)
+                return answer
+
+        task = asyncio.get_running_loop().create_task(forward())
+        self._forwarding.add(task)
+        task.add_done_callback(self._forwarding.discard)
+        return task
 
     def _throttle(
         self,
@@ -187,11 +230,14 @@ class Dispatcher:
         return self._broker.controller.commit(change)
 
     def _later(
-        self, handler: Found, context: Context[BrokerServices]
+        self, handler: Found, context: Context[BrokerServices], forward: Callable[[], asyncio.Future[Any]] | None
     ) -> Callable[[Message], Awaitable[Message | None]]:
         async def carry_out(request: Message) -> Message | None:
-            answer = self._carry_out(handler, context, request)
-            reply: Reply | Change = await answer if isinstance(answer, asyncio.Future) else answer
+            answer = self._carry_out(handler, context, request) if forward is None else forward()
+            reply: Reply | Change | bytes = await answer if isinstance(answer, asyncio.Future) else answer
+            if isinstance(reply, bytes):
+                _, body = decode_response_header(request.api_key, context.version, reply)
+                return handler.request_type.response_type.decode(body, context.version)
             if isinstance(reply, Change):
                 reply = self._commit(reply)
             return reply.message if isinstance(reply, ErrorFree) else reply

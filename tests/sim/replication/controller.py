@@ -196,6 +196,12 @@ class SimulatedController:
         except KafkaError as error:
             self._happened(f"no preferred leader: {type(error).__name__}")
 
+    def elect_replica(self, node: int) -> None:
+        """Move the leadership to a replica, if it is in sync and active, as an election does that prefers it."""
+        state = self.partition
+        if state.leader not in (node, NO_LEADER) and node in state.isr and self._cluster.image.brokers[node].is_active:
+            self._commit([PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=node)])
+
     def reassign(self, target: list[int]) -> None:
         """Begin to move the partition to other replicas, unless it is being moved."""
         if is_reassigning(self.partition):

@@ -439,7 +439,7 @@ class Simulation:
         missed = {(CONTROLLER, follower)}
         leader = {(CONTROLLER, self.controller.partition.leader)}
         self.network.cut |= missed | leader
-        self.controller.elect(node.node_id)
+        self.controller.elect_replica(node.node_id)
 
         def isolate() -> None:
             if not self.calm:

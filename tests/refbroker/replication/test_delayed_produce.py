@@ -178,6 +178,9 @@ async def test_a_power_failure_loses_no_record_that_was_acknowledged(tmp_path: P
     harness.close()
     disk.lose_unflushed(seed)
     harness.open()
+    # After the failure the follower would lead, and it is not there.
+    own = harness.broker.node_id
+    harness.change("t", isr=[own], leader=own)
     assert harness.log("t").log_end_offset in (3, 4)
     assert harness.produce("t", b"e").error_code == 0
     harness.close()

@@ -141,7 +141,7 @@ _BROKER = {
     "num.recovery.threads.per.data.dir": "The number of logs of a data directory that are recovered concurrently after "
     "a crash.",
     "offset.metadata.max.bytes": "The largest metadata of a committed offset, in characters.",
-    "offsets.commit.timeout.ms": "How long an answer of a group waits for the replicas of its offsets, in milliseconds.",
+    "offsets.commit.timeout.ms": "How long answers of a group wait for the replicas of its offsets, in milliseconds.",
     "offsets.load.buffer.size": "The buffer for loading a partition of __consumer_offsets, in bytes.",
     "offsets.retention.check.interval.ms": "The interval of checks for expired offsets, in milliseconds.",
     "offsets.retention.minutes": "How long the offsets of a group without members are kept, in minutes.",
@@ -159,7 +159,7 @@ _BROKER = {
     "quota.window.size.seconds": "The length of a sample of a client quota, in seconds.",
     "socket.request.max.bytes": "The largest request, in bytes.",
     "socket.send.buffer.bytes": "The size of the sockets' send buffers; -1 for the default of the system.",
-    "request.timeout.ms": "How long an answer about a transaction waits for the replicas of its state, in milliseconds.",
+    "request.timeout.ms": "How long answers about a transaction wait for the replicas of its state, in milliseconds.",
     "sasl.enabled.mechanisms": "The mechanisms of a listener with SASL.",
     "sasl.server.max.receive.size": "The largest request of a client that has not logged in, in bytes.",
     "sasl.jaas.config": 'Per listener and mechanism: the users of PLAIN as user_NAME="PASSWORD", the keytab of GSSAPI.',

@@ -35,6 +35,7 @@ from refbroker.metadata.control_records import VoterSet, control_batch
 from refbroker.metadata.quorum_state import QuorumState, read_quorum_state, write_quorum_state
 from refbroker.metadata.replica import MetadataReplica
 from refbroker.metadata.versions import TRANSACTIONS, encode_record
+from refbroker.runtime.clock import Clock
 
 MOST_RECORDS = 10_000
 """The maximum of records in one batch; more of them become a transaction."""
@@ -49,7 +50,7 @@ class ActiveController(Controller):
         replica: the metadata log of this node, and the image.
         files: the disk.
         config: the settings of this node.
-        clock: milliseconds since the epoch.
+        clock: the clock of the node.
         rng: for ids.
         cluster_id: the id of the cluster.
 
@@ -63,7 +64,7 @@ class ActiveController(Controller):
         replica: MetadataReplica,
         files: Files,
         config: BrokerConfig,
-        clock: Callable[[], int],
+        clock: Clock,
         rng: random.Random,
         cluster_id: str,
     ) -> None:
@@ -73,13 +74,13 @@ class ActiveController(Controller):
         self._replica = replica
         self._clock = clock
         self.liveness = Liveness(
-            replica.image, config.integer("broker.session.timeout.ms"), clock(), local=config.node_id
+            replica.image, config.integer("broker.session.timeout.ms"), clock.elapsed_ms(), local=config.node_id
         )
 
     @property
     def now_ms(self) -> int:
-        """The time, for sessions of brokers."""
-        return self._clock()
+        """The time, for sessions of brokers; it never goes back."""
+        return self._clock.elapsed_ms()
 
     @property
     def end_offset(self) -> int:
@@ -144,7 +145,7 @@ class ActiveController(Controller):
         self._replica.append(control_batch(first, self._clock()), self.epoch, (), first)
         self._replica.advance(self.end_offset)
         self.cluster.index.load()
-        self.liveness.load(self._clock())
+        self.liveness.load(self.now_ms)
         # First, because other listeners may look up what the change has led to.
         self._replica.listeners.insert(0, self._follow)
         if self._replica.in_transaction:
@@ -201,7 +202,7 @@ class ActiveController(Controller):
         Raises:
             KafkaStorageError: the disk fails.
         """
-        while (records := fence_expired(self.cluster, self.liveness, self._clock())) is not None:
+        while (records := fence_expired(self.cluster, self.liveness, self.now_ms)) is not None:
             self.append(records)
 
     def balance_leaders(self) -> None:

@@ -75,7 +75,7 @@ class ReplicationWaits:
         deadline = None
         if limited:
             timeout_ms = self._timeout_ms()
-            deadline = self._clock() + timeout_ms
+            deadline = self._clock.elapsed_ms() + timeout_ms
             if all(wait.deadline_ms is None for wait in self._waits):
                 self._timers.schedule(_TIMER, timeout_ms, self._expire)
         self._waits.append(_Wait(self._log.log_end_offset, deadline, complete))
@@ -118,7 +118,7 @@ class ReplicationWaits:
             _complete(wait, None)
 
     def _expire(self) -> None:
-        now = self._clock()
+        now = self._clock.elapsed_ms()
         expired: list[_Wait] = []
         rest: list[_Wait] = []
         for wait in self._waits:

@@ -48,7 +48,7 @@ class ClockTimers:
 
     def schedule(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
         """Run an action after a delay, in milliseconds, and replace the timer that has the same name."""
-        due = self._clock() + max(delay_ms, 0)
+        due = self._clock.elapsed_ms() + max(delay_ms, 0)
         timer = self._timers.get(name)
         if timer is not None:
             if timer.wakes_at_ms <= due:
@@ -77,12 +77,10 @@ class ClockTimers:
         timer = self._timers.get(name)
         if timer is None or timer.wake is not wake:
             return
-        now = self._clock()
-        put_off_ms = timer.due_ms - timer.wakes_at_ms
-        if put_off_ms > 0 and timer.due_ms > now:
-            # The remaining delay does not grow when the clock was set back: timers measure elapsed time.
+        now = self._clock.elapsed_ms()
+        if timer.due_ms > max(timer.wakes_at_ms, now):
             timer.wakes_at_ms = timer.due_ms
-            timer.wake = self._wake_after(name, min(put_off_ms, timer.due_ms - now))
+            timer.wake = self._wake_after(name, timer.due_ms - now)
             return
         del self._timers[name]
         timer.action()

@@ -2,8 +2,9 @@
 
 Timestamps, retention, compaction and expiry all use it. Timeouts of the network, such as a Fetch's `max_wait_ms`, use
 the event loop instead, so that clients are answered while the clock is held. A step forward wakes the sleepers that
-have become due; after a step back the others sleep for as long as they still had to. Belongs to one event loop, except
-that any thread may read the time.
+have become due; after a step back the others sleep for as long as they still had to. When the system clock is set,
+nobody sleeps shorter or longer, and no session ends: durations are measured by `elapsed_ms`. Belongs to one event loop,
+except that any thread may read the time.
 """
 
 from __future__ import annotations
@@ -24,17 +25,26 @@ def system_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def monotonic_ms() -> int:
+    """Return the time in milliseconds of a clock that nobody sets."""
+    return time.monotonic_ns() // 1_000_000
+
+
 class Clock:
     """A clock that can be held, stepped and resumed.
 
     Parameters:
         source: returns milliseconds since the epoch; read while the clock runs.
+        elapsed: returns milliseconds of a clock that nobody sets; None for that of the system, and for `source` if that
+            is not the system's.
     """
 
-    def __init__(self, source: Callable[[], int] = system_clock_ms) -> None:
+    def __init__(self, source: Callable[[], int] = system_clock_ms, elapsed: Callable[[], int] | None = None) -> None:
         self._source = source
-        self._ahead_ms = 0
+        self._elapsed = elapsed or (monotonic_ms if source is system_clock_ms else source)
+        self._ahead_ms = self._elapsed_ahead_ms = 0
         self._held_at_ms: int | None = None
+        self._elapsed_held_at_ms: int | None = None
         self._numbers = itertools.count()
         self._sleepers: list[tuple[int, int, asyncio.Future[None], str]] = []
         self._watchers: list[asyncio.Future[None]] = []
@@ -43,6 +53,11 @@ class Clock:
     def __call__(self) -> int:
         held = self._held_at_ms
         return self._source() + self._ahead_ms if held is None else held
+
+    def elapsed_ms(self) -> int:
+        """Return the milliseconds since some moment, for durations; it never goes back."""
+        held = self._elapsed_held_at_ms
+        return self._elapsed() + self._elapsed_ahead_ms if held is None else held
 
     @property
     def is_held(self) -> bool:
@@ -55,7 +70,7 @@ class Clock:
         Parameters:
             at_ms: milliseconds since the epoch.
         """
-        now = self()
+        now, self._elapsed_held_at_ms = self(), self.elapsed_ms()
         self._held_at_ms = now if at_ms is None else at_ms
         self._moved(self._held_at_ms - now)
 
@@ -71,7 +86,8 @@ class Clock:
         """Resume from the time that the clock shows."""
         if self._held_at_ms is not None:
             self._ahead_ms = self._held_at_ms - self._source()
-            self._held_at_ms = None
+            self._elapsed_ahead_ms = self.elapsed_ms() - self._elapsed()
+            self._held_at_ms = self._elapsed_held_at_ms = None
             self._wake_due()
 
     async def sleep(self, ms: int) -> None:
@@ -85,7 +101,7 @@ class Clock:
             work: the name of the work that waits (`WORK`).
         """
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self() + ms, next(self._numbers), woken, work))
+        heapq.heappush(self._sleepers, (self.elapsed_ms() + ms, next(self._numbers), woken, work))
         self._wake_due()
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
@@ -101,9 +117,11 @@ class Clock:
             await watcher
 
     def _moved(self, ms: int) -> None:
-        if ms < 0:
-            # A sleeper waits for a duration, not for a date: what was due in a minute is still due in a minute.
-            self._sleepers = [(due + ms, number, woken, work) for due, number, woken, work in self._sleepers]
+        # A sleeper waits for a duration, not for a date: after a step back, what was due in a minute still is.
+        if self._elapsed_held_at_ms is None:
+            self._elapsed_ahead_ms += max(ms, 0)
+        else:
+            self._elapsed_held_at_ms += max(ms, 0)
         self._wake_due()
 
     def _wake_due(self) -> None:
@@ -111,7 +129,7 @@ class Clock:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        now = self()
+        now = self.elapsed_ms()
         while self._sleepers and (self._sleepers[0][0] <= now or self._sleepers[0][2].done()):
             woken = heapq.heappop(self._sleepers)[2]
             if not woken.done():

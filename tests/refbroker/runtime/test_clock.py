@@ -47,6 +47,36 @@ def test_it_follows_its_source_until_it_is_held_and_continues_from_where_it_was(
     assert clock() == 7
 
 
+@pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
+async def test_a_sleeper_waits_as_long_as_before_when_the_system_clock_is_set(step_ms: int) -> None:
+    source, elapsed = Source(), Source()
+    clock = Clock(source, elapsed)
+    sleeping = clock.wake_after(500)
+    source.now_ms += step_ms
+    elapsed.now_ms += 499
+    clock.step(0)
+    assert (sleeping.done(), clock(), clock.elapsed_ms()) == (False, 1000 + step_ms, 1499)
+    source.now_ms += 1
+    elapsed.now_ms += 1
+    clock.step(0)
+    assert (sleeping.done(), clock(), clock.elapsed_ms()) == (True, 1001 + step_ms, 1500)
+
+
+def test_durations_follow_steps_forward_and_never_go_back() -> None:
+    elapsed = Source()
+    clock = Clock(elapsed=elapsed)
+    clock.step(20)
+    clock.step(-10)
+    assert clock.elapsed_ms() == 1020
+    clock.hold(0)
+    elapsed.now_ms += 100
+    clock.step(5)
+    assert clock.elapsed_ms() == 1025
+    clock.run()
+    elapsed.now_ms += 3
+    assert clock.elapsed_ms() == 1028
+
+
 async def test_sleepers_wake_in_order_when_it_is_stepped() -> None:
     clock = Clock()
     clock.hold(0)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from kclient.errors import InconsistentClusterIdError, NotControllerError
+from kclient.errors import InconsistentClusterIdError, KafkaStorageError, NotControllerError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.control import LeaderChangeMessage
 from kclient.protocol.messages.records.metadata_log import (
@@ -165,7 +165,7 @@ class ActiveController(Controller):
 
         Raises:
             NotControllerError: this node is not the active controller.
-            KafkaStorageError: the disk fails; nothing has changed.
+            KafkaStorageError: the disk fails; nothing has changed. If records are in the log, this node stops.
         """
         if not records:
             return
@@ -176,13 +176,20 @@ class ActiveController(Controller):
             most = len(records)
         if len(records) > most:
             records = [BeginTransactionRecord(), *records, EndTransactionRecord()]
-        for first in range(0, len(records), most):
-            some = records[first : first + most]
-            builder = BatchBuilder(max_bytes=_INT32_MAX)
-            for record in some:
-                builder.append(now, None, encode_record(record, level))
-            self._replica.append(builder.build(), self.epoch, some)
-        self._replica.flush()
+        begun = self.end_offset
+        try:
+            for first in range(0, len(records), most):
+                some = records[first : first + most]
+                builder = BatchBuilder(max_bytes=_INT32_MAX)
+                for record in some:
+                    builder.append(now, None, encode_record(record, level))
+                self._replica.append(builder.build(), self.epoch, some)
+            self._replica.flush()
+        except KafkaStorageError as error:
+            if self.end_offset != begun:
+                # The next change would take effect together with this one, or be lost in its transaction.
+                self._replica.fail(error)
+            raise
         self._replica.advance(self.end_offset)
 
     def commit(self, change: Change) -> Message:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from kclient.errors import IllegalStateError, OffsetOutOfRangeError
+from kclient.errors import IllegalStateError, KafkaStorageError, OffsetOutOfRangeError
 from kclient.protocol import Message
 from kclient.records import read_batches
 from refbroker.config import BrokerConfig
@@ -262,6 +262,14 @@ class MetadataReplica:
                 f"the metadata log is committed up to {self.high_watermark} and cannot be truncated to {offset}"
             )
         self._log.truncate_to(offset, _nothing_to_save)
+
+    def fail(self, error: KafkaStorageError) -> None:
+        """Take the directory of the log offline, which stops the node: the log has records that must not be replayed.
+
+        Parameters:
+            error: the reason.
+        """
+        self._log.health.fail(error)
 
     # Commit
 

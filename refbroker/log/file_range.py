@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
+from kclient.errors import KafkaStorageError
 from refbroker.log.files import Files, OpenFile, storage_errors
 
 
@@ -40,12 +41,18 @@ class FileRange:
         """Return the bytes of the range.
 
         Raises:
-            KafkaStorageError: the disk fails.
+            KafkaStorageError: the disk fails, or the log was truncated since; the announced size of a response would be
+                wrong then.
         """
         if self._open_file is None or not self.size:
             return b""
         with storage_errors(f"read {self._open_file.path}"):
-            return self._files.pread(self._open_file, self.size, self.position)
+            data = self._files.pread(self._open_file, self.size, self.position)
+        if len(data) != self.size:
+            raise KafkaStorageError(
+                f"{self._open_file.path} has only {len(data)} of {self.size} bytes at {self.position}: it was truncated"
+            )
+        return data
 
 
 class Isolation(enum.IntEnum):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kclient.errors import IllegalStateError
+from kclient.errors import IllegalStateError, KafkaStorageError
 from kclient.records import ABORT, COMMIT, control_batch
 from refbroker.dump.command import dump_files
 from refbroker.dump.entries import DumpOptions
@@ -146,6 +146,17 @@ def test_aborted_transactions_behind_the_end_are_forgotten(store: Store) -> None
     log.update_high_watermark(log.log_end_offset)
     assert log.read(0, 1 << 20, isolation=Isolation.READ_COMMITTED).aborted == ()
     assert log.last_stable_offset == 16
+
+
+def test_range_of_records_that_were_removed_cannot_be_read(store: Store) -> None:
+    log = store.log()
+    append(log, 3)
+    append(log, 3, size=200)
+    log.update_high_watermark(6)
+    found = log.read(0, 1 << 20).records
+    manager(store).truncate_to(log, 3)
+    with pytest.raises(KafkaStorageError, match="it was truncated"):
+        found.read()
 
 
 def test_flush_that_began_before_does_not_count_afterwards(store: Store) -> None:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from kclient.errors import (
     BrokerIdNotRegisteredError,
+    KafkaError,
     RequestTimedOutError,
     StaleBrokerEpochError,
     error_from_code,
@@ -120,13 +121,16 @@ class Lifecycle:
             cordoned_log_dirs=report.cordoned if is_caught_up else None,
         )
 
-    def on_failure(self, now_ms: int) -> None:
+    def on_failure(self, now_ms: int, reason: KafkaError | None = None) -> None:
         """Note that a request got no response.
+
+        Parameters:
+            reason: why.
 
         Raises:
             RequestTimedOutError: the broker has never been registered, and the time for that has passed.
         """
-        self._check_registered_in_time(now_ms)
+        self._check_registered_in_time(now_ms, reason)
         self.next_ms = now_ms + self._timing.broker_heartbeat_interval_ms
 
     def on_response(self, response: BrokerRegistrationResponse | BrokerHeartbeatResponse, now_ms: int) -> None:
@@ -149,7 +153,7 @@ class Lifecycle:
             if isinstance(error, LASTING_REFUSALS) and self._register_by_ms is not None:
                 raise error
             logger.warning("broker %d could not register: %s", node, error)
-            self.on_failure(now_ms)
+            self.on_failure(now_ms, error)
             return
         self.broker_epoch, self.is_registered, self._register_by_ms = response.broker_epoch, True, None
         self.next_ms = now_ms
@@ -178,12 +182,14 @@ class Lifecycle:
                 self.next_ms = now_ms + min(SOON_MS, interval)
             self._has_left_response = True
 
-    def _check_registered_in_time(self, now_ms: int) -> None:
+    def _check_registered_in_time(self, now_ms: int, reason: KafkaError | None) -> None:
         if self._register_by_ms is not None and now_ms >= self._register_by_ms:
+            why = "" if reason is None else f": {reason.message}"
             raise RequestTimedOutError(
                 f"broker {self._registration.node_id} could not register within "
-                f"{self._timing.initial_broker_registration_timeout_ms} ms; check that a majority of the controllers "
-                f"runs, and controller.quorum.voters or controller.quorum.bootstrap.servers"
+                f"{self._timing.initial_broker_registration_timeout_ms} ms{why}; check that a majority of the "
+                f"controllers runs, and controller.quorum.voters or controller.quorum.bootstrap.servers",
+                broker=None if reason is None else reason.broker,
             )
 
     def _change(self, event: BrokerEvent) -> None:

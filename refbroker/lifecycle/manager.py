@@ -121,7 +121,7 @@ class LifecycleManager:
             logger.warning("the controller did not answer: %s", error)
             # Never at once after a failure, whatever happened in the meantime.
             self._is_urgent = False
-            lifecycle.on_failure(self._clock())
+            lifecycle.on_failure(self._clock(), error)
         else:
             lifecycle.on_response(response, self._clock())
 

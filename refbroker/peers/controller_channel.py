@@ -115,10 +115,12 @@ class ControllerChannel:
                 if isinstance(error, ProtocolError) and error.broker is None:
                     # The request cannot be encoded, whichever controller it is for.
                     raise
-                last = error
+                # An attempt that the deadline cut short says less than the one before.
+                if not isinstance(error, RequestTimedOutError) or isinstance(last, NotControllerError):
+                    last = error
             else:
                 if not _says_not_controller(response, find_errors):
-                    self._problems.clear()
+                    self._problems.pop(peer, None)
                     return response
                 last = NotControllerError(broker=channel.name)
             self._note(peer, last)

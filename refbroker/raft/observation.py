@@ -61,7 +61,7 @@ class Observation:
                 self._note(peer, error)
                 pause_ms = self._observer.on_failure(peer)
             else:
-                self._problems.clear()
+                self._problems.pop(peer, None)
                 try:
                     pause_ms = self._observer.on_response(peer, response)
                 except KafkaStorageError as error:

@@ -10,10 +10,12 @@ import pytest
 
 from kclient import Consumer, Producer
 from kclient.admin import Admin, NewTopic
-from kclient.errors import InconsistentClusterIdError
+from kclient.errors import InconsistentClusterIdError, RequestTimedOutError
+from kclient.protocol.messages.records.metadata_log import RegisterBrokerRecord
 from kclient.types import TopicPartition
 from refbroker.lifecycle.states import BrokerState
 from refbroker.testing import RefBroker
+from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.members import (
     JOINABLE,
@@ -22,6 +24,8 @@ from tests.support.kafka.members import (
     member_of,
     member_settings,
     replay_of,
+    replayed,
+    secured,
     snapshots_in,
 )
 from tests.support.kafka.tools import TOOLS, JavaTools
@@ -178,18 +182,35 @@ def test_a_controlled_shutdown_hands_over_and_the_next_start_leads_again(cluster
 
 
 def test_a_killed_broker_returns_with_another_incarnation(cluster: KafkaCluster, tmp_path: Path) -> None:
-    broker = member_of(cluster, tmp_path / "member")
-    with broker:
-        own_topic(broker, "crashed")
-        produce(broker.bootstrap_servers, "crashed", [b"before"])
-        epoch = epoch_of(broker)
-        broker.kill()
+    data = tmp_path / "member"
+    format_member(cluster, data, MEMBER)
+    epochs = []
+
+    def start() -> BrokerProcess:
+        return BrokerProcess(data, settings=member_settings(cluster, MEMBER))
+
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        with start() as process:
+            admin.create_topics([NewTopic("crashed", replica_assignment={0: [MEMBER]})])
+            produce(process.bootstrap_servers, "crashed", [b"before"])
+            epochs.append(registered_epoch(cluster))
+            process.stop(kill=True)
         # Until its session has timed out, another incarnation is refused.
-        broker.start()
-        assert epoch_of(broker) > epoch
-        wait_until(lambda: leaders(broker, "crashed") == [MEMBER], CHANGE)
-        produce(broker.bootstrap_servers, "crashed", [b"after"])
-        assert consume(broker.bootstrap_servers, "crashed", 2) == [b"before", b"after"]
+        with start() as process:
+            epochs.append(registered_epoch(cluster))
+            produce(process.bootstrap_servers, "crashed", [b"after"])
+            assert consume(process.bootstrap_servers, "crashed", 2) == [b"before", b"after"]
+    assert epochs[0] < epochs[1]
+
+
+def registered_epoch(cluster: KafkaCluster) -> int:
+    """Return the broker epoch of the member in the log of a controller."""
+    _, records = replayed(cluster.data_directory(1))
+    return next(
+        record.broker_epoch
+        for record in records
+        if isinstance(record, RegisterBrokerRecord) and record.broker_id == MEMBER
+    )
 
 
 def test_a_broker_of_another_cluster_is_refused(cluster: KafkaCluster, tmp_path: Path) -> None:
@@ -214,3 +235,15 @@ def test_a_broker_joins_by_a_snapshot(needs_kafka: None, tmp_path: Path) -> None
             own_topic(broker, "after")
             next_offset, image = image_of(broker)
             assert replay_of(kafka.data_directory(), next_offset) == image
+
+
+def test_a_broker_joins_over_sasl_ssl_with_certificates_on_both_sides(needs_kafka: None, tmp_path: Path) -> None:
+    security = secured(tmp_path)
+    with KafkaCluster(1, directory=tmp_path / "kafka", config=security.kafka, format_options=JOINABLE) as kafka:
+        with member_of(kafka, tmp_path / "member", settings=security.member) as broker:
+            own_topic(broker, "secured")
+            produce(broker.bootstrap_servers, "secured", [b"value"])
+            assert consume(kafka.bootstrap_servers, "secured", 1) == [b"value"]
+        wrong = member_of(kafka, tmp_path / "member", settings={**security.member, **security.wrong_password})
+        with pytest.raises(RequestTimedOutError, match="the user 'broker' could not log in with PLAIN"):
+            wrong.start()

@@ -174,8 +174,11 @@ def test_the_first_registration_is_repeated_until_its_time_has_passed() -> None:
     assert lifecycle.next_ms == 2001
     lifecycle.on_failure(59_999)
     with pytest.raises(RequestTimedOutError) as caught:
-        lifecycle.on_failure(60_000)
-    assert caught.value.message.startswith("broker 7 could not register within 60000 ms")
+        lifecycle.on_failure(60_000, DisconnectedError("the node closed the connection", broker="node 1"))
+    assert caught.value.message.startswith(
+        "broker 7 could not register within 60000 ms: the node closed the connection;"
+    )
+    assert caught.value.broker == "node 1"
 
 
 def test_a_broker_that_was_registered_never_gives_up() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,8 @@ from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.image_records import image_records
 from refbroker.metadata.replay import MetadataBatch, Replay
 from refbroker.testing import RefBroker
+from refbroker.testing.certificates import Certificates
+from tests.support import pki
 from tests.support.kafka.cluster import CONTROLLER, KafkaCluster
 from tests.support.patience import PROCESS
 
@@ -65,14 +68,24 @@ def replay_of(directory: Path, next_offset: int) -> list[str]:
     Parameters:
         directory: its data directory, from whose log nothing has been deleted.
     """
+    found, records = replayed(directory, next_offset)
+    assert found == next_offset
+    return sorted(map(_text, records))
+
+
+def replayed(directory: Path, next_offset: int | None = None) -> tuple[int, list[Message]]:
+    """Return the next offset after a replay of the log of a controller, and the records of the image.
+
+    Parameters:
+        next_offset: where to stop; by default at the log end.
+    """
     image = ClusterImage()
     replay = Replay(image)
     for segment in sorted((directory / "__cluster_metadata-0").glob("*.log")):
         for batch in read_batches(segment.read_bytes()):
-            if batch.base_offset < next_offset:
+            if next_offset is None or batch.base_offset < next_offset:
                 replay.apply(MetadataBatch.decode(batch))
-    assert replay.next_offset == next_offset
-    return _shown(image)
+    return replay.next_offset, list(image_records(image))
 
 
 def _shown(image: ClusterImage) -> list[str]:
@@ -90,3 +103,52 @@ def _text(record: Message) -> str:
 def snapshots_in(directory: Path) -> list[str]:
     """Return the names of the snapshots of the metadata in a data directory."""
     return sorted(path.name for path in (directory / "__cluster_metadata-0").glob("*.checkpoint"))
+
+
+class SecuredControllers(NamedTuple):
+    """The settings of a cluster whose controllers' listener has SASL_SSL.
+
+    Attributes:
+        kafka: of Kafka's nodes.
+        member: of a broker that joins, beside `member_settings`.
+        wrong_password: replaces the login of the broker.
+    """
+
+    kafka: dict[str, str]
+    member: dict[str, str]
+    wrong_password: dict[str, str]
+
+
+def secured(directory: Path) -> SecuredControllers:
+    """Return the settings for a listener CONTROLLER with PLAIN over TLS, which requires certificates of clients.
+
+    Parameters:
+        directory: where the stores of certificates are written.
+    """
+    prefix = f"listener.name.{CONTROLLER.lower()}"
+    certificates = Certificates()
+    # Java does not trust what is in a PKCS12 store without an attribute of its own.
+    trusted = directory / "trusted.pem"
+    trusted.write_text(certificates.authority)
+    stores = {
+        f"{prefix}.ssl.keystore.location": str(pki.write_pkcs12(directory / "own.p12", certificates.broker)),
+        f"{prefix}.ssl.keystore.password": pki.PASSWORD,
+        f"{prefix}.ssl.keystore.type": "PKCS12",
+        f"{prefix}.ssl.truststore.location": str(trusted),
+        f"{prefix}.ssl.truststore.type": "PEM",
+    }
+    shared = {
+        "listener.security.protocol.map": f"{CONTROLLER}:SASL_SSL,PLAINTEXT:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        f"{prefix}.ssl.client.auth": "required",
+        **stores,
+    }
+    jaas = f"{prefix}.plain.sasl.jaas.config"
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    login = f'{module} username="broker" password="secret" user_broker="secret";'
+    return SecuredControllers(
+        {**shared, jaas: login, "super.users": "User:broker"},
+        {**shared, jaas: login},
+        {jaas: login.replace("secret", "guess"), "initial.broker.registration.timeout.ms": "2000"},
+    )

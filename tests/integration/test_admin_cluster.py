@@ -13,6 +13,7 @@ from kclient.admin import (
     ResourceType,
     TopicPartitionReplica,
     UpgradeType,
+    topic_descriptions,
 )
 from kclient.errors import (
     AdminError,
@@ -44,6 +45,17 @@ def test_brokers_are_alive_and_have_racks(admin: Admin) -> None:
     brokers = admin.describe_cluster(include_fenced_brokers=True).brokers
     assert brokers == admin.describe_cluster().brokers
     assert not any(node.is_fenced for node in brokers.values())
+
+
+def test_topics_of_many_partitions_are_described_in_pages(
+    admin: Admin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {topic: 5, f"{topic}-a": 1, f"{topic}-b": 4}
+    admin.create_topics([NewTopic(name, num_partitions=count, replication_factor=1) for name, count in sizes.items()])
+    whole = admin.describe_topics(sizes)
+    monkeypatch.setattr(topic_descriptions, "PARTITIONS_PER_PAGE", 2)
+    assert admin.describe_topics(sizes) == whole
+    assert {name: len(each.partitions) for name, each in whole.items()} == sizes
 
 
 def test_a_reassignment_to_the_same_broker_is_done_at_once(admin: Admin, placed: TopicPartitionReplica) -> None:

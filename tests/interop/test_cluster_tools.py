@@ -293,3 +293,33 @@ def test_static_voters_cannot_be_changed(kclient: Cli, servers: str) -> None:
     refused = kclient.run("quorum", "add-voter", "4", directory, "--endpoint", "CONTROLLER://127.0.0.1:1")
     assert refused.returncode == 1
     assert b"UNSUPPORTED_VERSION" in refused.stderr, refused.stderr
+
+
+def test_a_plan_moves_a_replica_to_another_directory(needs_kafka: None, tmp_path: Path) -> None:
+    directories = [str(tmp_path / name) for name in ("one", "two")]
+    with (
+        KafkaCluster(1, directory=tmp_path, config={"log.dirs": ",".join(directories)}) as cluster,
+        Admin(bootstrap_servers=cluster.bootstrap_servers) as admin,
+    ):
+        kclient, tools = Cli(cluster.bootstrap_servers), JavaTools(cluster.bootstrap_servers)
+        admin.create_topics(NewTopic("moved", 1, 1))
+        kclient("produce", "moved", stdin=b"a line of text\n" * 1000)
+        (before,) = rows(kclient("log-dirs", "replicas", "moved"))
+        (target,) = set(directories) - {before[3]}
+        plan = tmp_path / "plan.json"
+        entry = {"topic": "moved", "partition": 0, "replicas": [1], "log_dirs": [target]}
+        plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+        assert kclient.run("reassignments", "verify", str(plan), "--keep-throttles").returncode == 1
+        done = kclient.run("reassignments", "execute", str(plan), "--log-dirs-throttle", "100000000")
+        assert done.returncode == 0, done.stderr
+        restored = json.loads(done.stderr.decode().partition("assignment: ")[2].splitlines()[0])
+        assert restored["partitions"][0]["log_dirs"] == [before[3]]
+        wait_until(lambda: kclient.run("reassignments", "verify", str(plan)).returncode == 0, CHANGE)
+        verified = reassign(tools, "--verify", "--reassignment-json-file", str(plan))
+        assert "Reassignment of replica moved-0-1 completed successfully" in verified, verified
+        assert rows(kclient("log-dirs", "replicas", "moved"))[0][3:] == [target, *before[4:]]
+        broker = admin.describe_configs(ConfigResource.broker(1))[ConfigResource.broker(1)]
+        rate = broker.get("replica.alter.log.dirs.io.max.bytes.per.second")
+        assert rate is None or rate.is_default
+        moved = kclient.run("log-dirs", "move", "moved:0", "--broker", "1", "--to", "/no/such/directory")
+        assert (moved.returncode, b"LOG_DIR_NOT_FOUND" in moved.stderr) == (1, True), moved.stderr

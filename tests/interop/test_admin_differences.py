@@ -70,6 +70,7 @@ DIFFERENT = {
     "log.dirs",
     "log.initial.task.delay.ms",
     "min.insync.replicas",
+    "process.roles",
     "unclean.leader.election.interval.ms",
 }
 

@@ -29,7 +29,7 @@ from refbroker.config import BrokerConfig
 from refbroker.controller.active import ActiveController
 from refbroker.controller.bootstrap import activation_records, bootstrap_records
 from refbroker.controller.direct import DirectControllerClient
-from refbroker.controller.local_broker import registration_request, start_broker
+from refbroker.controller.local_broker import start_broker
 from refbroker.controller.tokens import DelegationTokenControl
 from refbroker.coordinators.groups.coordinator import GroupCoordinator
 from refbroker.coordinators.producer_ids import ProducerIds
@@ -42,8 +42,10 @@ from refbroker.directories.moves import ReplicaMoves
 from refbroker.directories.records import DirectoryRecords
 from refbroker.fetch.delayed_fetch import DelayedFetches
 from refbroker.fetch.sessions import FetchSessions
+from refbroker.lifecycle.registration import Registration
 from refbroker.log import Files, LogManager, PartitionLog
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
+from refbroker.metadata.features import SUPPORTED_FEATURES
 from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.partitions import Partitions
 from refbroker.metadata.publisher import Publisher
@@ -372,9 +374,8 @@ def _become_controller(parts: BrokerParts, files: Files) -> None:
 
 def _register(parts: BrokerParts, ports: Mapping[str, int]) -> None:
     controller, events = parts.controller, parts.directory_events
-    directories = [directory.directory_id for directory in parts.logs.online]
-    request = registration_request(parts.config, ports, parts.cluster_id, controller.new_uuid(), directories)
-    start_broker(controller, request, events.find)
+    registration = Registration.of_start(parts.config, parts.logs, ports, controller.new_uuid(), SUPPORTED_FEATURES)
+    start_broker(controller, registration.request(), events.find)
     parts.metadata.listeners.append(events.follow)
     events.inform()
 

@@ -192,17 +192,8 @@ class ClusterMembership:
         return Observer(settings, self._parts.metadata, self._quorum, self._parts.files, self._store_leader)
 
     def _registration(self, ports: Mapping[str, int]) -> Registration:
-        config, logs = self._parts.config, self._parts.logs
-        return Registration(
-            node_id=config.node_id,
-            cluster_id=logs.cluster_id,
-            incarnation_id=random_uuid(self._parts.rng),
-            listeners=[(each, config.listeners.protocol(each.name)) for each in config.listeners.advertised(ports)],
-            features=REGISTERED_FEATURES,
-            rack=config.rack,
-            directories=[directory.directory_id for directory in logs.online],
-            previous_epoch=logs.previous_broker_epoch,
-        )
+        parts = self._parts
+        return Registration.of_start(parts.config, parts.logs, ports, random_uuid(parts.rng), REGISTERED_FEATURES)
 
     def _report(self) -> BrokerReport:
         self._reported = offline, cordoned = self._directories()

@@ -17,7 +17,6 @@ from uuid import UUID
 from kclient.protocol import Message
 from kclient.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from kclient.protocol.messages.broker_registration import BrokerRegistrationRequest
-from refbroker.config import BrokerConfig
 from refbroker.controller import brokers
 from refbroker.controller.active import ActiveController
 from refbroker.controller.cluster import Cluster
@@ -26,45 +25,17 @@ from refbroker.controller.elections import plan_updates, rules_of
 from refbroker.controller.partition_changes import RECOVERED, RECOVERING, Target, plan_change
 from refbroker.controller.partition_index import PartitionId
 from refbroker.metadata.directories import LOST, MIGRATING, UNASSIGNED, directory_on
-from refbroker.metadata.features import SUPPORTED_FEATURES
 from refbroker.metadata.versions import CORDONED_DIRECTORIES, DIRECTORIES
 
 FindDirectory = Callable[[str, int], UUID | None]
 """Returns the id of the online directory with the log of a partition, None without a log."""
 
 
-def registration_request(
-    config: BrokerConfig, ports: Mapping[str, int], cluster_id: str, incarnation_id: UUID, directories: Sequence[UUID]
-) -> BrokerRegistrationRequest:
-    """Return what the broker of a node registers with.
-
-    Parameters:
-        ports: the port of each listener, by its name.
-        incarnation_id: the id of this start.
-        directories: the ids of its usable data directories.
-    """
-    kind = BrokerRegistrationRequest
-    return kind(
-        broker_id=config.node_id,
-        cluster_id=cluster_id,
-        incarnation_id=incarnation_id,
-        listeners=[
-            kind.Listener(name=name, host=host, port=port, security_protocol=config.listeners.protocol(name))
-            for name, host, port in config.listeners.advertised(ports)
-        ],
-        features=[
-            kind.Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in SUPPORTED_FEATURES.items()
-        ],
-        rack=config.rack,
-        log_dirs=sorted(directories),
-    )
-
-
 def start_broker(controller: ActiveController, request: BrokerRegistrationRequest, find: FindDirectory) -> None:
     """Register and unfence the broker of the controller's node.
 
     Parameters:
+        request: what it registers with.
         find: finds the directories of its logs.
 
     Raises:

@@ -18,6 +18,8 @@ from kclient.errors import (
     error_from_code,
 )
 from kclient.protocol.messages.broker_registration import BrokerRegistrationRequest
+from refbroker.config import BrokerConfig
+from refbroker.log import LogManager
 from refbroker.settings.listeners import Listener, SecurityProtocol
 
 NO_EPOCH = -1
@@ -45,6 +47,34 @@ class Registration(NamedTuple):
     rack: str | None
     directories: Sequence[UUID]
     previous_epoch: int = NO_EPOCH
+
+    @classmethod
+    def of_start(
+        cls,
+        config: BrokerConfig,
+        logs: LogManager,
+        ports: Mapping[str, int],
+        incarnation_id: UUID,
+        features: Mapping[str, tuple[int, int]],
+    ) -> Registration:
+        """Return what a broker registers with at a start.
+
+        Parameters:
+            logs: its data directories.
+            ports: the port of each listener, by its name.
+            incarnation_id: the id of this start.
+            features: the supported levels of each feature.
+        """
+        return cls(
+            node_id=config.node_id,
+            cluster_id=logs.cluster_id,
+            incarnation_id=incarnation_id,
+            listeners=[(each, config.listeners.protocol(each.name)) for each in config.listeners.advertised(ports)],
+            features=features,
+            rack=config.rack,
+            directories=[directory.directory_id for directory in logs.online],
+            previous_epoch=logs.previous_broker_epoch,
+        )
 
     def request(self) -> BrokerRegistrationRequest:
         """Return the request."""

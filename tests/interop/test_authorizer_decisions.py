@@ -26,7 +26,7 @@ from tests.support.kafka.jars import run_tool
 from tests.support.patience import GUARD, PROCESS
 
 PROGRAM = Path(__file__).with_name("java") / "Decisions.java"
-QUESTIONS = int(os.environ.get("KCLIENT_SECURITY_DECISIONS", "20000"))
+QUESTIONS = int(os.environ.get("KCLIENT_SECURITY_DECISIONS", "10000"))
 AT_ONCE = 500
 """Questions for the same ACLs."""
 

@@ -21,7 +21,7 @@ from tests.support.kafka.jars import run_tool
 from tests.support.patience import GUARD, PROCESS
 
 PROGRAM = Path(__file__).with_name("java") / "JaasConfigs.java"
-CASES = int(os.environ.get("KCLIENT_SECURITY_NAMES", "5000"))
+CASES = int(os.environ.get("KCLIENT_SECURITY_NAMES", "2000"))
 NAMELESS = "null"
 
 pytestmark = pytest.mark.usefixtures("needs_kafka")

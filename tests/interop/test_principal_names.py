@@ -26,7 +26,7 @@ from tests.support.kafka.jars import run_tool
 from tests.support.patience import GUARD, PROCESS
 
 PROGRAM = Path(__file__).with_name("java") / "PrincipalNames.java"
-CASES = int(os.environ.get("KCLIENT_SECURITY_NAMES", "5000"))
+CASES = int(os.environ.get("KCLIENT_SECURITY_NAMES", "2000"))
 
 pytestmark = pytest.mark.usefixtures("needs_kafka")
 
@@ -190,13 +190,13 @@ def named_here(case: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(GUARD + CASES / 200)
-@pytest.mark.parametrize("make", [random_subject, random_rules])
-def test_random_names_are_those_of_kafka(make: Any, rng: random.Random) -> None:
-    cases = named_by_kafka([make(rng) for _ in range(CASES)])
-    named = [case for case in cases if "error" not in case]
-    assert len(named) > CASES / 2
+def test_random_names_are_those_of_kafka(rng: random.Random) -> None:
+    # One process for both kinds: it takes longer to start than to answer.
+    cases = named_by_kafka([make(rng) for make in (random_subject, random_rules) for _ in range(CASES)])
+    for of_kind in (cases[:CASES], cases[CASES:]):
+        assert sum("error" not in case for case in of_kind) > CASES / 2
     different = [(case, here) for case in cases if (here := named_here(case)).get("name") != case.get("name", None)]
-    assert not different, f"{len(different)} of {CASES}, the first ones: {different[:5]}"
+    assert not different, f"{len(different)} of {len(cases)}, the first ones: {different[:5]}"
 
 
 @pytest.mark.timeout(GUARD + CASES / 200)

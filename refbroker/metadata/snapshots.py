@@ -113,12 +113,19 @@ class Snapshots:
         return list(self._sizes)
 
     def add(self, snapshot: SnapshotId, size: int) -> None:
-        """Add a snapshot that was written, the latest one.
+        """Add a snapshot that was written; it is removed if the log starts with a later one meanwhile.
 
         Parameters:
             size: its size in bytes.
+
+        Raises:
+            KafkaStorageError: the disk fails.
         """
+        latest = self.latest
         self._sizes[snapshot] = size
+        if latest is not None and snapshot < latest:
+            with storage_errors(f"remove {self.path(snapshot)}"):
+                self._remove(snapshot)
 
     def path(self, snapshot: SnapshotId) -> Path:
         return self._log.directory / snapshot.file_name

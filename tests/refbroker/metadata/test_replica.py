@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -265,6 +266,26 @@ def test_an_older_snapshot_is_removed_when_the_log_starts_with_a_later_one(node:
         node.store_snapshot(SnapshotId(offset, 1), [TopicRecord(name="a")])
         node.replica.start_from_snapshot(SnapshotId(offset, 1))
     assert [path.name for path in node.replica.directory.glob("*.checkpoint")] == [SnapshotId(20, 1).file_name]
+
+
+async def test_a_snapshot_is_removed_if_the_log_starts_with_a_later_one_when_it_is_written(
+    node: Replica, leader: LeaderLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader.append(TopicRecord(name="a"))
+    fetch(node, leader)
+    node.replica.advance(1)
+    fetched = SnapshotId(20, 1)
+
+    async def overtaken(function: Callable[..., int], *args: Any) -> int:
+        size = function(*args)
+        node.store_snapshot(fetched, [TopicRecord(name="b")])
+        node.replica.start_from_snapshot(fetched)
+        return size
+
+    monkeypatch.setattr("refbroker.metadata.replica.in_thread", overtaken)
+    await node.replica.take_snapshot()
+    assert node.replica.latest_snapshot == fetched
+    assert [path.name for path in node.replica.directory.glob("*.checkpoint")] == [fetched.file_name]
 
 
 def test_a_log_that_nobody_else_has_is_not_replaced_by_a_later_snapshot(node: Replica, leader: LeaderLog) -> None:

@@ -67,9 +67,8 @@ class Publisher:
         changed: dict[tuple[int, str], None] = {}
         log_config = cache(self._log_config)
         for record in records:
-            if isinstance(record, PartitionRecord):
-                self._create(record.topic_id, record.partition_id, log_config)
-            elif isinstance(record, PartitionChangeRecord) and record.replicas is not None:
+            # Partitions of a snapshot are not new; they may have been moved meanwhile.
+            if isinstance(record, PartitionRecord | PartitionChangeRecord) and record.replicas is not None:
                 self._place(record.topic_id, record.partition_id, log_config)
             elif isinstance(record, RemoveTopicRecord):
                 self._delete([log for log in self._logs.logs() if log.topic_id == record.topic_id])

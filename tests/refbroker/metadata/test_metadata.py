@@ -123,6 +123,15 @@ async def test_a_log_that_the_metadata_does_not_have_is_removed_at_the_start(har
     assert not (harness.directory / "stray-0").exists()
 
 
+async def test_the_log_of_a_partition_that_a_snapshot_has_on_other_brokers_is_removed(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    moved = PartitionRecord(
+        partition_id=0, topic_id=topic_id, replicas=[2], isr=[2], leader=2, leader_epoch=1, directories=[UUID(int=222)]
+    )
+    harness.broker.controller.append([moved])
+    assert harness.broker.logs.get("t", 0) is None
+
+
 async def test_a_log_that_is_missing_is_made_at_the_start(harness: Harness) -> None:
     harness.create("a")
     harness.broker.logs.delete(("a", 0))

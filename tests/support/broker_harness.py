@@ -57,7 +57,7 @@ class Harness:
 
     def restart(self, *, clean: bool = True) -> None:
         self._forget()
-        self.broker.logs.close() if clean else self.broker.logs.abandon()
+        self.broker.logs.close(self.broker.broker_epoch) if clean else self.broker.logs.abandon()
         self.open()
 
     async def restarted(self, *, clean: bool = True) -> None:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
+
 from kclient.protocol.messages.describe_quorum import DescribeQuorumRequest
-from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord, RegisterBrokerRecord
+from kclient.protocol.messages.records.metadata_log import (
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+)
 from kclient.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from refbroker.controller.local_broker import stop_broker
 from refbroker.metadata.directories import LOST
+from refbroker.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from refbroker.metadata.image import PartitionState
 from tests.support.broker_harness import Harness
 
@@ -68,6 +75,17 @@ async def test_a_clean_stop_leaves_the_broker_fenced_and_its_partitions_without_
     assert (state(harness).leader, state(harness).isr) == (-1, [1])
     harness.restart()
     assert (state(harness).leader, state(harness).leader_epoch) == (1, 2)
+
+
+@pytest.mark.parametrize(("clean", "leader"), [(True, 1), (False, -1)])
+async def test_only_after_a_clean_stop_the_broker_remains_eligible(harness: Harness, clean: bool, leader: int) -> None:
+    level = FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)
+    harness.broker.controller.append([level])
+    with_replica_on_2(harness, leader=-1, fenced=True)
+    harness.change("t", eligible_leader_replicas=[1, 2])
+    harness.restart(clean=clean)
+    assert state(harness).leader == leader
+    assert sorted([*state(harness).isr, *state(harness).eligible_leader_replicas]) == ([1, 2] if clean else [2])
 
 
 async def test_a_start_notes_in_which_directory_a_log_is(harness: Harness) -> None:

@@ -177,7 +177,10 @@ class Invariants:
         if state.leader != NO_LEADER and self.nodes[state.leader].lost and not self.strict:
             # Without ELR the controller does not know that a member of the ISR has lost records.
             self._begin_again(state.leader_epoch, state.leader)
-            self.nodes[state.leader].lost = not self.nodes[state.leader].alive
+            elected = self.nodes[state.leader]
+            # It may not have started, or registered, again before another one is elected.
+            leads = elected.alive and elected.partition.is_leader
+            elected.lost = not (leads and elected.partition.leader_epoch == state.leader_epoch)
 
     def _begin_again(self, epoch: int, leader: int) -> None:
         self.clean_since = max(epoch, self.clean_since)

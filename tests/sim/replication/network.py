@@ -49,14 +49,17 @@ class Network:
         self._rng = rng
         self._last_ms: dict[Hashable, int] = {}
 
-    def send(self, source: int, target: int, arrive: Callable[[], None], *, in_order: Hashable = None) -> None:
+    def send(
+        self, source: int, target: int, arrive: Callable[[], None], *, in_order: Hashable = None, slow_ms: int = 0
+    ) -> None:
         """Deliver a message, or not.
 
         Parameters:
             arrive: called on arrival.
             in_order: messages with the same key arrive in the order in which they were sent.
+            slow_ms: an additional delay.
         """
-        delay = self._rng.randint(0, self.longest_ms)
+        delay = self._rng.randint(0, self.longest_ms) + slow_ms
         if (source, target) in self.cut or self._rng.random() < self.loss:
             return
         if in_order is not None:

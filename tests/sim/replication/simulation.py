@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from kclient.errors import DuplicateBrokerRegistrationError
-from kclient.protocol.messages.alter_partition import AlterPartitionResponse
+from kclient.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from refbroker.replication.fetcher import FetchTarget, FindOffsets
 from tests.sim.replication.controller import NO_LEADER, SimulatedController, settings_of
 from tests.sim.replication.invariants import Invariants, Violation
@@ -291,8 +291,14 @@ class Simulation:
             response = self.controller.alter_partition(request)
             self.network.send(CONTROLLER, node.node_id, self._arrives(node, lambda: answered(response)))
 
+        slow = 0 if self.calm or self.rng.random() < 0.8 else self.rng.randint(0, 2 * SLOWEST_MS)
+        joining = {member for member, _ in _members(request)} - set(self.controller.partition.isr)
+        if joining and self.power and not self.calm and self.rng.random() < 0.15:
+            # The worst moment: the broker that joins loses records before the controller lets it join.
+            slow = self.rng.randint(SLOWEST_MS, 2 * SLOWEST_MS)
+            self._lose_power_briefly(self.nodes[min(joining)])
         # One connection: a request that is sent again does not overtake the first.
-        self.network.send(node.node_id, CONTROLLER, arrive, in_order=(node.node_id, node.incarnation))
+        self.network.send(node.node_id, CONTROLLER, arrive, in_order=(node.node_id, node.incarnation), slow_ms=slow)
         self.schedule.after(TIMEOUT_MS, self._arrives(node, lambda: answered(None)))
 
     # What clients do
@@ -323,6 +329,7 @@ class Simulation:
         faults: list[tuple[int, Callable[[Node], None]]] = [
             (6, self._kill),
             (4 if self.power else 0, self._lose_power),
+            (6 if self.power else 0, self._lose_power_briefly),
             (14, self._start),
             (5, self._pause),
             (8, self._resume),
@@ -355,6 +362,15 @@ class Simulation:
             if end < before:
                 node.lost = True
                 self.invariants.lost(node, end)
+
+    def _lose_power_briefly(self, node: Node) -> None:
+        """Restart a broker so quickly that nobody notices its absence; its link to the leader may take longer."""
+        self._lose_power(node)
+        self.schedule.after(self.rng.randint(1, 80), lambda: self._start(node))
+        links = {(node.node_id, self.controller.partition.leader)}
+        if self.rng.random() < 0.5:
+            self.network.cut |= links
+            self.schedule.after(self.rng.randint(100, 500), lambda: self._uncut(links))
 
     def _start(self, node: Node) -> None:
         if not node.alive:
@@ -463,3 +479,13 @@ class Simulation:
     def _delete_records(self, node: Node) -> None:
         if node.alive and node.partition.is_leader:
             node.log.delete_records(self.rng.randint(0, node.log.high_watermark))
+
+
+def _members(request: AlterPartitionRequest) -> list[tuple[int, int]]:
+    """Return the members of the proposed ISRs, with their broker epochs."""
+    return [
+        (member.broker_id, member.broker_epoch)
+        for topic in request.topics
+        for one in topic.partitions
+        for member in one.new_isr_with_epochs
+    ]

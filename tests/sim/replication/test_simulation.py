@@ -16,7 +16,7 @@ from tests.sim.replication.simulation import Simulation
 
 SEEDS = int(os.environ.get("KCLIENT_CLUSTER_SEEDS", "200"))
 PARTS = 8
-FEW_SEEDS = 60
+FEW_SEEDS = 200
 CAUGHT_BY_FEW = ("KafkaTruncateToHighWatermark", "Kip101", "committed", "high watermark below")
 
 

@@ -62,17 +62,17 @@ class LifecycleManager:
 
     def start(self) -> None:
         """Begin to register."""
-        self.lifecycle.start(self._clock())
+        self.lifecycle.start(self._clock.elapsed_ms())
         self._task = asyncio.create_task(self._run(), name="refbroker lifecycle")
 
     def ready(self) -> None:
         """Ask to be unfenced."""
-        self.lifecycle.ready(self._clock())
+        self.lifecycle.ready(self._clock.elapsed_ms())
         self.wake()
 
     def leave(self) -> None:
         """Begin a controlled shutdown; `stopped` completes when the controller has moved the leaders elsewhere."""
-        self.lifecycle.leave(self._clock())
+        self.lifecycle.leave(self._clock.elapsed_ms())
         self.wake()
 
     def wake(self) -> None:
@@ -94,7 +94,7 @@ class LifecycleManager:
     async def _run(self) -> None:
         lifecycle = self.lifecycle
         while lifecycle.state is not BrokerState.SHUTTING_DOWN:
-            wait_ms = lifecycle.next_ms - self._clock()
+            wait_ms = lifecycle.next_ms - self._clock.elapsed_ms()
             if wait_ms > 0 and not self._is_urgent:
                 self._woken = self._clock.wake_after(wait_ms)
                 await self._woken
@@ -121,9 +121,9 @@ class LifecycleManager:
             logger.warning("the controller did not answer: %s", error)
             # Never at once after a failure, whatever happened in the meantime.
             self._is_urgent = False
-            lifecycle.on_failure(self._clock(), error)
+            lifecycle.on_failure(self._clock.elapsed_ms(), error)
         else:
-            lifecycle.on_response(response, self._clock())
+            lifecycle.on_response(response, self._clock.elapsed_ms())
 
     def _complete(self) -> None:
         """Complete the futures of the states that are reached."""

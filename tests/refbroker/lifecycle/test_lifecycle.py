@@ -246,6 +246,22 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
+def test_heartbeats_continue_when_the_clock_is_set_back() -> None:
+    async def script(manager: LifecycleManager, controller: ScriptedController, clock: Clock) -> list[int]:
+        controller.answers = [registered(), beat(is_fenced=True), beat(is_fenced=True), beat(is_fenced=True)]
+        counts = []
+        manager.start()
+        await turns()
+        clock.step(-3_600_000)
+        for ms in (9, 1):
+            clock.step(ms)
+            await turns()
+            counts.append(len(controller.asked))
+        return counts
+
+    assert managed(script) == ([2, 3], [])
+
+
 def test_the_task_sends_when_it_is_due_by_the_clock() -> None:
     async def script(manager: LifecycleManager, controller: ScriptedController, clock: Clock) -> list[int]:
         controller.answers = [registered(), beat(is_fenced=True), beat(is_fenced=True), beat(), beat(), beat()]

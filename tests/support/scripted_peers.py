@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kclient.protocol import Message, request_type
 from kclient.protocol.frames import decode_request_header, encode_response
+from kclient.protocol.headers import RequestHeader
 from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from refbroker.peers.network import Peer
 from refbroker.testing.simulation.loop import SimulatedLoop
@@ -21,7 +22,14 @@ class Hangup(Exception):
     """Raised by a script to close the connection instead of answering."""
 
 
-Script = Callable[[Peer, Any, int], Message | bytes | None]
+class Later(NamedTuple):
+    """A response that takes some seconds."""
+
+    seconds: float
+    response: Message
+
+
+Script = Callable[[Peer, Any, int], Message | bytes | Later | None]
 """Returns the response to a request of a version, raw bytes instead, or None for no response."""
 
 
@@ -82,7 +90,7 @@ class ScriptedPeers:
             self._waiting.append((count, waiter))
             await waiter
 
-    def answer(self, peer: Peer, request: Message, version: int) -> Message | bytes | None:
+    def answer(self, peer: Peer, request: Message, version: int) -> Message | bytes | Later | None:
         if isinstance(request, ApiVersionsRequest) and self.versions is not None:
             keys = [
                 ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
@@ -129,10 +137,17 @@ class _ScriptedTransport(asyncio.Transport):
         except Hangup:
             self.lose()
             return
-        if isinstance(answer, Message):
-            answer = b"".join(encode_response(answer, version, header.correlation_id))
-        if answer is not None:
+        if isinstance(answer, Later):
+            self._loop.call_later(answer.seconds, self._respond, answer.response, header)
+        elif isinstance(answer, Message):
+            self._respond(answer, header)
+        elif answer is not None:
             self._protocol.data_received(answer)
+
+    def _respond(self, answer: Message, header: RequestHeader) -> None:
+        if not self.is_closed:
+            parts = encode_response(answer, header.request_api_version, header.correlation_id)
+            self._protocol.data_received(b"".join(parts))
 
     def lose(self) -> None:
         """End the connection as the node does."""

@@ -28,7 +28,7 @@ from refbroker.peers.quorum import ControllerQuorum, quorum_addresses
 from refbroker.peers.security import PeerSecurity
 from refbroker.security.principals import Principal
 from refbroker.settings.listeners import SecurityProtocol
-from tests.support.scripted_peers import Hangup, Script, ScriptedPeers, simulated
+from tests.support.scripted_peers import Hangup, Later, Script, ScriptedPeers, simulated
 
 VOTERS = [Peer(number, "localhost", 9000 + number) for number in (1, 2, 3)]
 BEAT = BrokerHeartbeatRequest(broker_id=7)
@@ -75,7 +75,7 @@ def test_the_known_leader_is_asked_first() -> None:
 
 @pytest.mark.parametrize("failure", ["refused", "hangup", "timeout"])
 def test_a_request_is_repeated_at_the_next_leader(failure: str) -> None:
-    def script(peer: Peer, request: Any, version: int) -> Message | bytes | None:
+    def script(peer: Peer, request: Any, version: int) -> Message | bytes | Later | None:
         if peer.node_id == 1:
             if failure == "hangup":
                 raise Hangup

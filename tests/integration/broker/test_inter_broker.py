@@ -154,6 +154,7 @@ def test_a_broker_with_a_wrong_password_is_refused_by_name() -> None:
     assert "guess" not in str(caught.value)
 
 
+@pytest.mark.not_secured("has no security")
 def test_a_broker_without_security_connects_without() -> None:
     with RefBroker() as broker:
         security = security_of(broker)

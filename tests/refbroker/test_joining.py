@@ -90,7 +90,7 @@ class ScriptedController:
         for record in self.records[offset:]:
             builder.append(0, None, encode_record(record, LATEST))
         if offset == end:
-            # As a controller without news does.
+            # As a controller without new records does.
             return Later(0.5, fetched(1, 2, high_watermark=end))
         data = bytes(builder.build(base_offset=offset, partition_leader_epoch=2))
         return fetched(1, 2, records=data, high_watermark=end)

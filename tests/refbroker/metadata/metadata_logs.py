@@ -169,10 +169,11 @@ class Replica:
         can_fetch: whether other nodes have the log.
     """
 
+    can_fetch = False
+
     def __init__(self, directory: Path, files: Files | None = None) -> None:
         self._directory = directory
         self._files = files or Files(durable=False)
-        self.can_fetch = False
         self.open()
 
     def open(self) -> None:

@@ -37,6 +37,11 @@ def decode(message: type[Message], version: int, data: bytes) -> Message | None:
 
 def peak_memory(message: type[Message], version: int, data: bytes) -> int:
     decode(message, version, b"")  # compiles the decoder
+    # What another thread allocates meanwhile counts too, so the smaller one of two measurements is meant.
+    return min(_peak_memory(message, version, data) for _ in range(2))
+
+
+def _peak_memory(message: type[Message], version: int, data: bytes) -> int:
     tracemalloc.start()
     try:
         decode(message, version, data)

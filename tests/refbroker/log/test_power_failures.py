@@ -167,9 +167,10 @@ class Trial:
             self.model.flushed = max(self.model.flushed, flush.offset)
 
     def delete_records(self) -> None:
-        start = self.log.delete_records(self.rng.randint(self.log.log_start_offset, self.log.high_watermark))
-        # The log start may have gone back, but not all is there that was before it.
+        start = self.rng.randint(self.log.log_start_offset, self.log.high_watermark)
+        # The log start may go back, also when the disk fails on the way, but not all is there that was before it.
         self.model.start = max(self.model.start, start)
+        self.log.delete_records(start)
         gone = [s for s in list(self.log.segments)[1:] if s.base_offset <= self.log.log_start_offset]
         self.log.delete_segments(list(self.log.segments)[: len(gone)], "they lie before the log start")
 

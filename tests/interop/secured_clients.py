@@ -53,11 +53,13 @@ class Errors(NamedTuple):
         password: the broker refuses the password.
         authority: the client does not know who signed the broker's certificate.
         topic: the user may not write to the topic.
+        no_answer: the answer about the password was lost, which happens to some clients.
     """
 
     password: str
     authority: str
     topic: str
+    no_answer: str | None = None
 
 
 class Client(NamedTuple):
@@ -148,7 +150,13 @@ CLIENTS = {
     ),
     "kafka-python": Client(
         partial(_python, "kafka"),
-        Errors("SaslAuthenticationFailedError", "CERTIFICATE_VERIFY_FAILED", "TopicAuthorizationFailedError"),
+        # It drops an answer that arrives together with the end of the connection (KafkaTCPTransport._read_from_sock).
+        Errors(
+            "SaslAuthenticationFailedError",
+            "CERTIFICATE_VERIFY_FAILED",
+            "TopicAuthorizationFailedError",
+            "socket disconnected",
+        ),
     ),
     "aiokafka": Client(
         partial(_python, "aiokafka"),

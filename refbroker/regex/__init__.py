@@ -1,7 +1,7 @@
 """Regular expressions for what clients send, matched in time that grows with the length of the text.
 
 `compile_regex` reads an expression in RE2's syntax (`syntax`, `characters`), which Kafka's brokers use for patterns of
-clients, and makes an automaton of it (`automaton`). `JavaRegex` (`captures`) reads one in Java's syntax
+clients, and makes an automaton of it (`program`, `automaton`). `JavaRegex` (`captures`) reads one in Java's syntax
 (`java_syntax`), which Kafka uses for the rules that make names, and finds what its groups contain. Python's own `re`
 has another syntax, and expressions for which it takes exponential time, so that a client could stop the broker with a
 single request.

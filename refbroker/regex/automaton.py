@@ -8,44 +8,17 @@ character.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from refbroker.regex.characters import CharSet, is_word
-from refbroker.regex.errors import RegexError
-from refbroker.regex.syntax import Assertion, Characters, Choice, Group, Node, Repeat, Sequence
+from refbroker.regex.characters import is_word
+from refbroker.regex.program import Check, Fork, Program, Take
+from refbroker.regex.syntax import Node
 
 SIZE_LIMIT = 5_000
-"""The most instructions of an automaton; nested repetitions can need more, and are refused."""
-WORK_LIMIT = 10 * SIZE_LIMIT
-"""The most nodes to compile, repetitions counted: repetitions of something empty need no instructions."""
+"""The most instructions of an automaton."""
 CACHE_LIMIT = 200_000
 """The size at which the cache is cleared: instructions in states, and steps between states."""
 
 _START, _LINE_END, _WORD, _OTHER = "start", "line end", "word", "other"
 """The classes of previous characters that assertions distinguish."""
-
-
-class _Take(NamedTuple):
-    """The instruction to read a character of a set and continue at `next`."""
-
-    chars: CharSet
-    next: int
-
-
-class _Check(NamedTuple):
-    """The instruction to continue at `next` if an assertion holds."""
-
-    kind: str
-    next: int
-
-
-class _Fork(NamedTuple):
-    """The instruction to continue at each of `next`; without any, the end of the expression."""
-
-    next: tuple[int, ...]
-
-
-_Instruction = _Take | _Check | _Fork
 
 
 class _State:
@@ -76,12 +49,12 @@ class Automaton:
     """
 
     def __init__(self, tree: Node) -> None:
-        self._instructions: list[_Instruction] = []
-        self._compiled = 0
-        self._end = self._emit(_Fork(()))
-        start = self._compile(tree, self._end)
-        self._start = _State(frozenset({start}), _START)
-        self._checks = any(isinstance(one, _Check) for one in self._instructions)
+        # Whether a repetition is lazy makes no difference for whole matches.
+        program = Program(tree, SIZE_LIMIT, has_groups=False)
+        self._instructions = program.instructions
+        self._end = program.end
+        self._start = _State(frozenset({program.start}), _START)
+        self._checks = any(isinstance(one, Check) for one in self._instructions)
         self._states: dict[tuple[frozenset[int], str], _State] = {}
         self._remembered = 0
 
@@ -101,7 +74,7 @@ class Automaton:
         contained: dict[int, bool] = {}
         for index in self._reached(state, character):
             instruction = self._instructions[index]
-            if not isinstance(instruction, _Take):
+            if not isinstance(instruction, Take):
                 continue
             chars = instruction.chars
             if id(chars) not in contained:
@@ -126,9 +99,9 @@ class Automaton:
         waiting, reached = list(state.instructions), set(state.instructions)
         while waiting:
             instruction = self._instructions[waiting.pop()]
-            if isinstance(instruction, _Fork):
+            if isinstance(instruction, Fork):
                 following = instruction.next
-            elif isinstance(instruction, _Check) and _holds(instruction.kind, state.before, character):
+            elif isinstance(instruction, Check) and _holds(instruction.kind, state.before, character):
                 following = (instruction.next,)
             else:
                 continue
@@ -137,47 +110,6 @@ class Automaton:
                     reached.add(index)
                     waiting.append(index)
         return reached
-
-    # -- compilation of the tree
-
-    def _emit(self, instruction: _Instruction) -> int:
-        if len(self._instructions) >= SIZE_LIMIT:
-            raise RegexError("the expression is too large")
-        self._instructions.append(instruction)
-        return len(self._instructions) - 1
-
-    def _compile(self, node: Node, following: int) -> int:
-        """Add the instructions of a node, which continue at the instruction `following`; return the first of them."""
-        self._compiled += 1
-        if self._compiled > WORK_LIMIT:
-            raise RegexError("the expression is too large")
-        # Whether a repetition is lazy makes no difference for whole matches.
-        if isinstance(node, Characters):
-            return self._emit(_Take(node.chars, following))
-        if isinstance(node, Group):
-            return self._compile(node.node, following)
-        if isinstance(node, Assertion):
-            return self._emit(_Check(node.kind, following))
-        if isinstance(node, Sequence):
-            for part in reversed(node.nodes):
-                following = self._compile(part, following)
-            return following
-        if isinstance(node, Choice):
-            return self._emit(_Fork(tuple(self._compile(part, following) for part in node.nodes)))
-        return self._compile_repeat(node, following)
-
-    def _compile_repeat(self, node: Repeat, following: int) -> int:
-        if node.maximum is None:
-            loop = self._emit(_Fork(()))
-            self._instructions[loop] = _Fork((self._compile(node.node, loop), following))
-            following = loop
-        else:
-            end = following
-            for _ in range(node.maximum - node.minimum):
-                following = self._emit(_Fork((self._compile(node.node, following), end)))
-        for _ in range(node.minimum):
-            following = self._compile(node.node, following)
-        return following
 
 
 def _kind(character: str) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from refbroker.regex.characters import CharSet, is_word
+from refbroker.regex.characters import is_word
 from refbroker.regex.errors import RegexError
 from refbroker.regex.java_syntax import parse_java
-from refbroker.regex.syntax import Assertion, Characters, Choice, Group, Node, Repeat, Sequence
+from refbroker.regex.program import Check, Fork, Program, Save, Take
+from refbroker.regex.syntax import Group
 
 SIZE_LIMIT = 1_000
 """The most instructions of an expression; for a text, each takes a step per character at most."""
@@ -35,34 +36,6 @@ class Match(NamedTuple):
         return None if end < 0 else self.text[start:end]
 
 
-class _Take(NamedTuple):
-    """The instruction to read a character of a set."""
-
-    chars: CharSet
-    next: int
-
-
-class _Check(NamedTuple):
-    """The instruction to continue if an assertion holds."""
-
-    kind: str
-    next: int
-
-
-class _Save(NamedTuple):
-    """The instruction to store the position."""
-
-    slot: int
-    next: int
-
-
-class _Fork(NamedTuple):
-    """The instruction to continue at each of `next`, the first one preferred; without any, the end."""
-
-    next: tuple[int, ...]
-
-
-_Instruction = _Take | _Check | _Save | _Fork
 _Spans = tuple[int, ...]
 
 
@@ -84,10 +57,11 @@ class JavaRegex:
     def __init__(self, expression: str) -> None:
         self.text = expression
         node, self.groups, self.names = parse_java(expression)
-        self._program: list[_Instruction] = []
-        end = self._emit(_Fork(()))
-        self._end = end
-        self._start = self._compile(Group(node, 0), end)
+        try:
+            program = Program(Group(node, 0), SIZE_LIMIT, has_groups=True)
+        except RegexError as error:
+            raise RegexError(f"{error}; use fewer or smaller counted repetitions") from error
+        self._program, self._start, self._end = program.instructions, program.start, program.end
 
     def fullmatch(self, text: str) -> Match | None:
         """Return the match of a whole text."""
@@ -116,7 +90,7 @@ class JavaRegex:
                     # The ways after this one would be tried after it.
                     found = spans
                     break
-                if isinstance(instruction, _Take) and at < len(text) and instruction.chars.contains(text[at]):
+                if isinstance(instruction, Take) and at < len(text) and instruction.chars.contains(text[at]):
                     self._follow(instruction.next, spans, text, at + 1, following)
             ways = following
         return None if found is None else Match(text, found)
@@ -131,55 +105,13 @@ class JavaRegex:
             # Also instructions that read nothing are kept, so that each is followed once.
             ways[index] = spans
             instruction = self._program[index]
-            if isinstance(instruction, _Fork):
+            if isinstance(instruction, Fork):
                 waiting += [(each, spans) for each in reversed(instruction.next)]
-            elif isinstance(instruction, _Save):
+            elif isinstance(instruction, Save):
                 slot = instruction.slot
                 waiting.append((instruction.next, (*spans[:slot], at, *spans[slot + 1 :])))
-            elif isinstance(instruction, _Check) and _holds(instruction.kind, text, at):
+            elif isinstance(instruction, Check) and _holds(instruction.kind, text, at):
                 waiting.append((instruction.next, spans))
-
-    # -- compilation of the tree
-
-    def _emit(self, instruction: _Instruction) -> int:
-        if len(self._program) >= SIZE_LIMIT:
-            raise RegexError("the expression is too large; use fewer or smaller counted repetitions")
-        self._program.append(instruction)
-        return len(self._program) - 1
-
-    def _compile(self, node: Node, following: int) -> int:
-        """Add the instructions of a node, which continue at `following`; return the first of them."""
-        if isinstance(node, Characters):
-            return self._emit(_Take(node.chars, following))
-        if isinstance(node, Assertion):
-            return self._emit(_Check(node.kind, following))
-        if isinstance(node, Group):
-            inner = self._compile(node.node, self._emit(_Save(2 * node.number + 1, following)))
-            return self._emit(_Save(2 * node.number, inner))
-        if isinstance(node, Sequence):
-            for part in reversed(node.nodes):
-                following = self._compile(part, following)
-            return following
-        if isinstance(node, Choice):
-            return self._emit(_Fork(tuple(self._compile(part, following) for part in node.nodes)))
-        return self._compile_repeat(node, following)
-
-    def _compile_repeat(self, node: Repeat, following: int) -> int:
-        if node.maximum is None:
-            loop = self._emit(_Fork(()))
-            self._program[loop] = _fork(self._compile(node.node, loop), following, lazy=node.lazy)
-            following = loop
-        else:
-            end = following
-            for _ in range(node.maximum - node.minimum):
-                following = self._emit(_fork(self._compile(node.node, following), end, lazy=node.lazy))
-        for _ in range(node.minimum):
-            following = self._compile(node.node, following)
-        return following
-
-
-def _fork(again: int, end: int, *, lazy: bool) -> _Fork:
-    return _Fork((end, again) if lazy else (again, end))
 
 
 _LAST_LINE_ENDS = ("\n", "\r\n", "\r", "\x85", "\u2028", "\u2029")
